@@ -70,7 +70,6 @@ enum err plan_make(struct plan *out, const struct plan_input *in, struct error *
     p.bytes = geometry_bytes_log(&p.geometry);
     p.memory_new = geometry_memory_log(&p.geometry);
     p.memory_peak = in->memory_now + p.memory_new;
-    p.memory_after = p.memory_new;
     uint64_t partitions = number_divide_up(geometry_bytes(&p.geometry), in->build_memory);
     p.partitions = partitions < p.geometry.shards ? (unsigned)partitions : p.geometry.shards;
     *out = p;

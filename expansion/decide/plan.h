@@ -47,7 +47,6 @@ struct plan {
     uint64_t bytes;       /* length of all new strings */
     uint64_t memory_new;  /* what Redis will allocate for the new strings */
     uint64_t memory_peak; /* both generations together */
-    uint64_t memory_after;
     /* Parts of the build: bytes without headers / build_memory, at most the number of shards. */
     unsigned partitions;
 };

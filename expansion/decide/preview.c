@@ -67,7 +67,7 @@ static void fill(struct preview_step *s, const struct preview_input *in)
         s->seconds = (double)in->grace_ms / 1000;
         break;
     case STEP_FINISH:
-        s->memory_after = plan->memory_after;
+        s->memory_after = plan->memory_new;
         break;
     default:
         break;

@@ -46,7 +46,7 @@ enum err driver_reload(struct driver *d, struct error *e)
 void driver_tell_view(const struct driver *d)
 {
     log_info("view_changed", "filter=%s epoch=%" PRIu64 " phase=%s generation=%" PRIu64 " step=%s reason=%s",
-             log_quote(d->o->filter), d->view.epoch, phase_row(d->view.phase)->name,
+             log_quote(d->o->filter), d->view.epoch, phase_name(d->view.phase),
              view_current(&d->view)->number, step_name(d->step), log_quote(d->record.reason));
 }
 
@@ -272,7 +272,7 @@ static enum err begin(struct driver *d, struct error *e)
     if (d->record.reason[0] == '\0')
         (void)snprintf(d->record.reason, sizeof(d->record.reason), "%s", o->reason);
     log_info("job_started", "filter=%s phase=%s epoch=%" PRIu64 " token=%" PRIu64 " reason=%s",
-             log_quote(o->filter), phase_row(d->view.phase)->name, d->view.epoch, mutex_token(d->mutex),
+             log_quote(o->filter), phase_name(d->view.phase), d->view.epoch, mutex_token(d->mutex),
              log_quote(d->record.reason));
     return ERR_OK;
 }

@@ -6,32 +6,62 @@
  * for a write since the last sweep (the first time: since the settle): it finds explicit ids, changed keys,
  * and ids committed out of order. */
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "expansion/job/driver_internal.h"
-#include "expansion/job/key_queue.h"
 
 enum {
     ROUNDS = 20,
     BATCH = 1000,
     LOOK_MS = 20,
+    HELD_BYTES = 64 << 10 /* of keys that a reader holds before it hands them over */
 };
 
-/* --- from readers to this thread --- */
+/* --- keys of readers --- */
+
+/* Readers hand over their keys one at a time, in their own threads. */
+struct sink {
+    pthread_mutex_t lock; /* who has it may use the driver */
+    driver_keys_fn *fn;
+    void *arg;
+    enum err code; /* no more keys are handed over; the text is in *@e */
+    struct error *e;
+    struct buffer held[READERS_MAX]; /* of each reader, as of scan_keep_key() */
+};
+
+static void hand_over(struct sink *s, struct buffer *held)
+{
+    const char *keys[BATCH];
+    size_t lengths[BATCH], n, at = 0;
+    (void)pthread_mutex_lock(&s->lock);
+    if (s->code == ERR_OK && buffer_failed(held))
+        s->code = error_set(s->e, ERR_NOMEM, "out of memory for keys of the source");
+    while (s->code == ERR_OK && (n = scan_kept_keys(held, &at, BATCH, keys, lengths)) > 0)
+        s->code = s->fn(s->arg, n, keys, lengths, s->e);
+    (void)pthread_mutex_unlock(&s->lock);
+    buffer_clear(held);
+}
 
 static void on_row(void *arg, unsigned i, const char *key, size_t length)
 {
-    (void)i;
-    (void)key_queue_put(arg, key, length); /* on_page() checks for its failure */
+    struct sink *s = arg;
+    scan_keep_key(&s->held[i], key, length);
+    if (s->held[i].length >= HELD_BYTES || buffer_failed(&s->held[i]))
+        hand_over(s, &s->held[i]);
 }
 
 static enum err on_page(void *arg, unsigned i, struct error *e)
 {
-    (void)i;
-    return key_queue_failed(arg) ? error_set(e, ERR_NOMEM, "out of memory for keys of the source") : ERR_OK;
+    struct sink *s = arg;
+    hand_over(s, &s->held[i]);
+    (void)pthread_mutex_lock(&s->lock);
+    bool ends = s->code != ERR_OK;
+    (void)pthread_mutex_unlock(&s->lock);
+    return ends ? error_set(e, ERR_CANCELLED, "stopped") : ERR_OK;
 }
 
 /* The throttle's reason, or else the progress of a sweep: it finds few of the rows that it examines. */
@@ -58,29 +88,28 @@ static const char *progress(struct driver *d, const struct readers_work *work, c
     return text;
 }
 
-/* Take keys until readers and queue are empty. */
-static enum err take_all(struct driver *d, const struct readers_work *work, struct key_queue *queue,
-                         driver_keys_fn *fn, void *arg, struct error *e)
+/* Control the readers until they have ended. */
+static enum err look_after(struct driver *d, const struct readers_work *work, struct sink *s)
 {
     char text[RECORD_TEXT_MAX];
-    static const struct readers_progress none;
-    struct readers_progress seen = none, now;
+    uint64_t seen = 0;
     for (;;) {
-        const char *keys[BATCH];
-        size_t lengths[BATCH];
         enum err ended_with;
-        bool ended = driver_readers_ended(d, 0, &ended_with, e);
-        size_t n = key_queue_take(queue, BATCH, keys, lengths, ended ? 0 : LOOK_MS);
-        if (n == 0 && ended)
-            return ended_with;
-        enum err code = n == 0 ? ERR_OK : fn(arg, n, keys, lengths, e);
+        struct error why = {""};
+        struct readers_progress now;
+        bool ended = driver_readers_ended(d, LOOK_MS, &ended_with, &why);
         readers_progress(d->readers, &now);
-        d->pace.rows += now.rows - seen.rows;
-        seen = now;
-        if (code == ERR_OK)
-            code = driver_poll(d, progress(d, work, text), e);
+        (void)pthread_mutex_lock(&s->lock);
+        d->pace.rows += now.rows - seen;
+        seen = now.rows;
+        if (s->code == ERR_OK && ended && ended_with != ERR_OK)
+            s->code = error_set(s->e, ended_with, "%s", why.text);
+        if (s->code == ERR_OK && !ended)
+            s->code = driver_poll(d, progress(d, work, text), s->e);
         driver_pace_readers(d);
-        if (code != ERR_OK)
+        enum err code = s->code;
+        (void)pthread_mutex_unlock(&s->lock);
+        if (ended || code != ERR_OK)
             return code;
     }
 }
@@ -88,17 +117,15 @@ static enum err take_all(struct driver *d, const struct readers_work *work, stru
 enum err driver_read(struct driver *d, struct readers_work work, driver_keys_fn *fn, void *arg,
                      struct error *e)
 {
-    struct key_queue *queue = key_queue_new();
-    if (queue == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    const struct readers_options o = driver_readers(d, work, on_row, on_page, queue);
+    struct sink s = {.lock = PTHREAD_MUTEX_INITIALIZER, .fn = fn, .arg = arg, .e = e};
+    const struct readers_options o = driver_readers(d, work, on_row, on_page, &s);
     enum err code = readers_start(&d->readers, &o, e);
     if (code == ERR_OK)
-        code = take_all(d, &work, queue, fn, arg, e);
-    key_queue_close(queue);
+        code = look_after(d, &work, &s);
     readers_stop(d->readers);
     d->readers = NULL;
-    key_queue_free(queue);
+    for (unsigned i = 0; i < READERS_MAX; i++)
+        buffer_fini(&s.held[i]);
     return code;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What happens between two pieces of a job's work: read an operator's requests, write progress. */
 #include "base/clock.h"
-#include "base/log.h"
 #include "expansion/job/driver_internal.h"
 
 enum { CONTROL_US = 200 * 1000, REPORT_US = 500 * 1000, NAP_US = 50 * 1000 };

@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include "base/clock.h"
-#include "base/log.h"
 #include "expansion/job/driver_internal.h"
 #include "migrate/verify/log_check.h"
 #include "shard/control/key_client.h"

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
-#include "base/log.h"
 #include "expansion/job/driver_internal.h"
 #include "migrate/source/transaction_wait.h"
 

@@ -69,7 +69,6 @@ enum err log_input_read(struct log_input *in, unsigned layer, uint32_t first, ui
                      .writer = {.number = UINT64_MAX}, /* any: a later writer has only added bits */
                      .made = in->generation->layers[layer].token,
                      .eras = &in->eras,
-                     .piece_bytes = LOAD_PIECE,
                      .first = first,
                      .count = count,
                      .failed = on_failed,

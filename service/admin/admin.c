@@ -95,8 +95,8 @@ enum err admin_names(struct admin *a, struct filter_names *to, struct error *e)
 {
     const struct config *config = a->config;
     redisReply *stored = NULL;
-    enum err code = sync_client_command(a->redis, sync_client_filters(a->redis, config->prefix), &stored, e,
-                                        "SMEMBERS %s:filters", config->prefix);
+    enum err code = sync_client_command(a->redis, nodes_filters(sync_client_nodes(a->redis), config->prefix),
+                                        &stored, e, "SMEMBERS %s:filters", config->prefix);
     size_t more = code == ERR_OK ? stored->elements : 0;
     *to = (struct filter_names){.name = calloc(config->filter_count + more + 1, sizeof(*to->name)),
                                 .stored = stored};

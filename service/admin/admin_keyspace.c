@@ -137,9 +137,10 @@ static enum err scan(struct admin *a, struct admin_call *call, uint64_t cursor, 
                         GLOB_PATTERN_MAX);
         return ERR_RANGE;
     }
-    enum err code = sync_client_command(a->redis, sync_client_filters(a->redis, a->config->prefix), out,
-                                        &call->error, "SSCAN %s:filters %llu COUNT %llu", a->config->prefix,
-                                        (unsigned long long)cursor, (unsigned long long)count);
+    enum err code =
+        sync_client_command(a->redis, nodes_filters(sync_client_nodes(a->redis), a->config->prefix), out,
+                            &call->error, "SSCAN %s:filters %llu COUNT %llu", a->config->prefix,
+                            (unsigned long long)cursor, (unsigned long long)count);
     if (code == ERR_OK && ((*out)->elements != 2 || (*out)->element[1]->type != REDIS_REPLY_ARRAY)) {
         freeReplyObject(*out);
         code = error_set(&call->error, ERR_REFUSED, "unexpected reply to SSCAN");

@@ -59,7 +59,7 @@ static enum err may_begin(struct outlook *o, struct error *e)
     if (code != ERR_OK || (v->phase != PHASE_BUILDING && v->phase != PHASE_SWITCHED))
         return code;
     return error_set(e, ERR_BUSY, "an earlier job is unfinished (%s): a rebuild would go on with it",
-                     phase_row(v->phase)->name);
+                     phase_name(v->phase));
 }
 
 /* --- speed of a scan --- */
@@ -126,7 +126,7 @@ static void plan_fields(struct fields *f, const struct outlook *o)
     field_number(f, "memory_now_bytes", in->memory_now);
     field_number(f, "memory_new_bytes", p->memory_new);
     field_number(f, "memory_peak_bytes", p->memory_peak);
-    field_number(f, "memory_after_bytes", p->memory_after);
+    field_number(f, "memory_after_bytes", p->memory_new);
     field_number(f, "partitions", p->partitions);
     field_number(f, "node_count", in->node_count);
     struct buffer names = {0};

@@ -322,7 +322,7 @@ static enum err survey_filter(struct admin *a, struct admin_call *call, struct r
     } else {
         fields_begin(&f, r->protocol);
         field_bytes(&f, "filter", call->filter, call->filter_length);
-        field_text(&f, "phase", phase_row(a->view.phase)->name);
+        field_text(&f, "phase", phase_name(a->view.phase));
         field_list(&f, "generations", &both);
         fields_end(&f, r);
     }

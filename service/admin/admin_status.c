@@ -89,7 +89,7 @@ static uint64_t view_fields(struct fields *f, struct admin *a, const struct view
 {
     const struct generation *g = view_current(v), *other = view_alternate(v);
     const uint64_t items = v->keys[v->current];
-    field_text(f, "phase", phase_row(v->phase)->name);
+    field_text(f, "phase", phase_name(v->phase));
     field_number(f, "epoch", v->epoch);
     field_number(f, "current_index", v->current);
     field_number(f, "generation", g->number);

@@ -321,7 +321,7 @@ static void look_at_all(struct controller *k)
         (void)look(k, c->filter[i].name, strlen(c->filter[i].name));
     followers_end_round(k->o->followers);
     redisReply *names = NULL;
-    if (sync_client_command(k->redis, sync_client_filters(k->redis, c->prefix), &names, &e,
+    if (sync_client_command(k->redis, nodes_filters(sync_client_nodes(k->redis), c->prefix), &names, &e,
                             "SMEMBERS %s:filters", c->prefix) != ERR_OK)
         return;
     atomic_store(&k->service->filters, names->elements);

@@ -41,10 +41,11 @@ void http_errors(struct http_request *r)
 struct probe {
     struct http_request *r; /* held; NULL: answered */
     struct http *http;
-    unsigned asked;   /* how many have still to respond */
-    unsigned workers; /* workers that have not responded yet */
-    bool home;        /* the metadata node has responded */
-    char why[256];    /* why the metadata node failed */
+    unsigned asked;                /* how many have still to respond */
+    unsigned workers;              /* workers that have not responded yet */
+    bool home;                     /* the metadata node has responded */
+    char why[256];                 /* why the metadata node failed */
+    struct slot_redirect redirect; /* unused: no node redirects PING */
 };
 
 /* The node with the keys that belong to no filter. In a cluster it is the node with the set of names. */
@@ -149,7 +150,8 @@ static void ask_home(struct probe *p)
     static const char ping[] = "*1\r\n$4\r\nPING\r\n";
     struct async_client *async = key_port_redis(p->http->keys);
     unsigned home = home_of(p->http);
-    if (async_client_send(async, home, ping, sizeof(ping) - 1, on_ping, p))
+    static const size_t end = sizeof(ping) - 1;
+    if (async_client_send_together(async, home, &p->redirect, 1, ping, &end, on_ping, p) == 1)
         p->asked++;
     else
         note_why(p, async_client_why(async, home));

@@ -7,7 +7,7 @@
 #include "expansion/decide/step.h"
 #include "service/meter/meter.h"
 #include "service/metrics/metrics_internal.h"
-#include "shard/filter/phase.h"
+#include "shard/filter/view.h"
 
 /* --- fields --- */
 
@@ -94,7 +94,7 @@ static void put_phase(const struct named *n, const redisReply *status)
 {
     const char *words[PHASE_COUNT + 1] = {NULL};
     for (unsigned i = 0; i < PHASE_COUNT; i++)
-        words[i] = phase_row((enum phase)i)->name;
+        words[i] = phase_name((enum phase)i);
     if (text(status, "phase")[0] != '\0')
         put_words(n, METRIC_OF_FILTER_PHASE, words, text(status, "phase"));
 }

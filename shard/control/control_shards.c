@@ -462,7 +462,6 @@ static enum err read_run(struct control *c, struct held *h, struct load *l, unsi
     l->placement = &h->placement;
     l->generation = h->shape.number;
     l->made = h->shape.layers[layer].token;
-    l->piece_bytes = LOAD_PIECE;
     l->first = first;
     l->count = count;
     l->failed = on_failed;

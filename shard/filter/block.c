@@ -5,18 +5,21 @@
 
 _Static_assert(BLOCK_TAG_BITS == 16, "the tag is read and written as two bytes");
 
+bool block_has(const struct geometry *g, const struct key_place *place, const uint8_t *block)
+{
+    bool all = true;
+    for (unsigned i = 0; i < g->hashes && all; i++)
+        all = (block[place->bits[i] / 8] & 0x80u >> place->bits[i] % 8) != 0;
+    return all;
+}
+
 enum block_answer block_test(const struct geometry *g, uint16_t tag, const struct key_place *place,
                              const void *bytes, size_t length)
 {
     const uint8_t *block = bytes;
     if (length != g->block_bits / 8 || (block[0] << 8 | block[1]) != tag)
         return BLOCK_BAD;
-    for (unsigned i = 0; i < g->hashes; i++) {
-        unsigned p = place->bits[i];
-        if ((block[p / 8] & 0x80u >> p % 8) == 0)
-            return BLOCK_ABSENT;
-    }
-    return BLOCK_PRESENT;
+    return block_has(g, place, block) ? BLOCK_PRESENT : BLOCK_ABSENT;
 }
 
 bool block_set(const struct geometry *g, const struct key_place *place, uint8_t *shard)

@@ -14,6 +14,8 @@ enum block_answer {
     BLOCK_BAD      /* the length or the tag is wrong: this says nothing about the key */
 };
 
+/* True if all bits of @place are set in its block. */
+bool block_has(const struct geometry *g, const struct key_place *place, const uint8_t *block);
 /* Look up @place in its block: the @length bytes that GETRANGE returned. */
 enum block_answer block_test(const struct geometry *g, uint16_t tag, const struct key_place *place,
                              const void *bytes, size_t length);

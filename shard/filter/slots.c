@@ -225,22 +225,6 @@ static enum err parse_range(struct slot_map *m, const redisReply *r, const char 
     return ERR_OK;
 }
 
-enum err slot_map_parse_slots(struct slot_map *out, const redisReply *reply, const char *asked_host,
-                              struct error *e)
-{
-    slot_map_init(out);
-    if (reply->type != REDIS_REPLY_ARRAY)
-        return no_list(reply, e);
-    for (size_t i = 0; i < reply->elements; i++) {
-        enum err code = parse_range(out, reply->element[i], asked_host, e);
-        if (code != ERR_OK) {
-            slot_map_fini(out);
-            return error_prefix(e, code, "the slots of the cluster");
-        }
-    }
-    return ERR_OK;
-}
-
 /* The value of a field in a flat list of names and values; NULL if the list does not have it. */
 static const redisReply *field(const redisReply *list, const char *name)
 {
@@ -324,17 +308,25 @@ static enum err parse_shard(struct slot_map *m, const redisReply *r, const char 
     return ERR_OK;
 }
 
-enum err slot_map_parse_shards(struct slot_map *out, const redisReply *reply, const char *asked_host,
-                               bool tls, struct error *e)
+/* True if @r is a list that begins with a text, as the elements of CLUSTER SHARDS do. */
+static bool is_shard(const redisReply *r)
+{
+    return r->type == REDIS_REPLY_ARRAY && r->elements > 0 && is_text(r->element[0]);
+}
+
+enum err slot_map_parse(struct slot_map *out, const redisReply *reply, const char *asked_host, bool tls,
+                        struct error *e)
 {
     slot_map_init(out);
     if (reply->type != REDIS_REPLY_ARRAY)
         return no_list(reply, e);
     for (size_t i = 0; i < reply->elements; i++) {
-        enum err code = parse_shard(out, reply->element[i], asked_host, tls, e);
+        const redisReply *r = reply->element[i];
+        bool shard = is_shard(r);
+        enum err code = shard ? parse_shard(out, r, asked_host, tls, e) : parse_range(out, r, asked_host, e);
         if (code != ERR_OK) {
             slot_map_fini(out);
-            return error_prefix(e, code, "the shards of the cluster");
+            return error_prefix(e, code, "the %s of the cluster", shard ? "shards" : "slots");
         }
     }
     return ERR_OK;

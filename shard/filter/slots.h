@@ -50,16 +50,14 @@ void slot_map_fini(struct slot_map *m);
 /* On error (ERR_NOMEM) *@out is empty. */
 MUST_CHECK enum err slot_map_copy(struct slot_map *out, const struct slot_map *from);
 
-/* Make a map from a reply. @asked_host: the host of the node that replied, for replies that leave their own
- * host out (null or empty). @tls: take the TLS ports of CLUSTER SHARDS (CLUSTER SLOTS chooses by the
- * connection). Slots that nobody holds are SLOT_UNOWNED. CLUSTER SHARDS also names masters without slots,
- * except failed ones. Masters with an unknown host ("?") are left out. On error *@out is empty. ERR_PARSE:
- * the reply has another form, or values out of bounds. ERR_REFUSED, ERR_UNREACHABLE: the reply is an error
- * that stays, or one that passes. ERR_NOMEM. */
-MUST_CHECK enum err slot_map_parse_slots(struct slot_map *out, const redisReply *reply,
-                                         const char *asked_host, struct error *e);
-MUST_CHECK enum err slot_map_parse_shards(struct slot_map *out, const redisReply *reply,
-                                          const char *asked_host, bool tls, struct error *e);
+/* Make a map from a reply to CLUSTER SLOTS or CLUSTER SHARDS. @asked_host: the host of the node that replied,
+ * for replies that leave their own host out (null or empty). @tls: take the TLS ports of CLUSTER SHARDS
+ * (CLUSTER SLOTS chooses by the connection). Slots that nobody holds are SLOT_UNOWNED. CLUSTER SHARDS also
+ * names masters without slots, except failed ones. Masters with an unknown host ("?") are left out. On error
+ * *@out is empty. ERR_PARSE: the reply has another form, or values out of bounds. ERR_REFUSED,
+ * ERR_UNREACHABLE: the reply is an error that stays, or one that passes. ERR_NOMEM. */
+MUST_CHECK enum err slot_map_parse(struct slot_map *out, const redisReply *reply, const char *asked_host,
+                                   bool tls, struct error *e);
 
 /* The index of the node with that host and port; m->count if there is none. */
 unsigned slot_map_find(const struct slot_map *m, const char *host, uint16_t port);

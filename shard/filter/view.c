@@ -179,6 +179,15 @@ static const struct view_row known[] = {
     {FIELD("healthy_ms", VIEW_NUMBER, healthy_ms), .is_optional = true},
 };
 
+const char *phase_name(enum phase phase)
+{
+    static const char *const names[] = {[PHASE_STEADY] = "STEADY",
+                                        [PHASE_BUILDING] = "BUILDING",
+                                        [PHASE_SWITCHED] = "SWITCHED",
+                                        [PHASE_OVERFLOW] = "OVERFLOW"};
+    return names[phase];
+}
+
 /* A later generation beside the current one is being built, or was current before a rollback. An earlier one
  * was current before the cutover. */
 static enum phase phase_of(const struct view *v)

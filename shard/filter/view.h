@@ -8,12 +8,21 @@
 #include "base/error.h"
 #include "base/span.h"
 #include "shard/filter/generation.h"
-#include "shard/filter/phase.h"
 
 /* The format of views. Fields that a coordinator may ignore without harm can be added at any time: unknown
  * fields are skipped, and stay in Redis. Anything else needs a new format: a coordinator that meets another
  * format neither answers from the filter nor changes it. Formats 1 and 2 had shards only. */
 enum { VIEW_FORMAT = 3 };
+
+/* What a filter is doing, as the status shows it. */
+enum phase {
+    PHASE_STEADY,   /* one generation, of one layer */
+    PHASE_BUILDING, /* another generation is being built */
+    PHASE_SWITCHED, /* the new generation is read; the one before it is kept, for the way back */
+    PHASE_OVERFLOW, /* one generation, of several layers */
+    PHASE_COUNT
+};
+const char *phase_name(enum phase phase);
 
 struct view {
     uint64_t incarnation;

@@ -250,12 +250,10 @@ static enum err sweep_pass(struct sweep *s, const struct work *w, struct error *
 
 /* In a cluster a key may move from a node that was not searched yet to one that was. So search until nothing
  * was found twice: a key would have to move there, back, and there again to be missed. */
-static enum err sweep_all(struct sweep *s, const char *rest, uint64_t *swept, const struct work *w,
-                          struct error *e)
+static enum err sweep_all(struct sweep *s, const char *rest, const struct work *w, struct error *e)
 {
     unsigned wanted = sync_client_nodes(s->redis)->cluster == NULL ? 1 : 2, clean = 0;
     enum err code = ERR_OK;
-    *swept = 0;
     names_literally(&s->pattern, s->names->prefix, s->names->prefix_length);
     buffer_puts(&s->pattern, ":{");
     names_literally(&s->pattern, s->names->filter, s->names->filter_length);
@@ -265,7 +263,6 @@ static enum err sweep_all(struct sweep *s, const char *rest, uint64_t *swept, co
     for (unsigned pass = 0; code == ERR_OK && clean < wanted; pass++) {
         code = sweep_pass(s, w, e);
         clean = s->found == 0 || wanted == 1 ? clean + 1 : 0;
-        *swept += s->found;
         if (code == ERR_OK && pass == SWEEP_PASSES_MAX)
             code = error_set(e, ERR_CONFLICT, "lanes of another incarnation keep appearing");
     }
@@ -274,11 +271,11 @@ static enum err sweep_all(struct sweep *s, const char *rest, uint64_t *swept, co
     return code;
 }
 
-enum err leftover_sweep(struct sync_client *l, const struct names *names, uint64_t *swept,
-                        const struct work *w, struct error *e)
+enum err leftover_sweep(struct sync_client *l, const struct names *names, const struct work *w,
+                        struct error *e)
 {
     struct sweep s = {.redis = l, .names = names, .record = "leftover"};
-    return sweep_all(&s, "", swept, w, e);
+    return sweep_all(&s, "", w, e);
 }
 
 /* Remove all lanes and shards of the incarnation of @names, whose record says that it is being deleted. */
@@ -287,14 +284,13 @@ static enum err sweep_strays(struct sync_client *l, const struct names *names, c
 {
     char incarnation[INCARNATION_DIGITS + 2];
     struct sweep s = {.redis = l, .names = names, .record = "leftover", .all = true};
-    uint64_t swept;
     (void)snprintf(incarnation, sizeof(incarnation), "%016" PRIx64 "*", names->incarnation);
-    return sweep_all(&s, incarnation, &swept, w, e);
+    return sweep_all(&s, incarnation, w, e);
 }
 
 enum err leftover_sweep_lanes(struct sync_client *l, const struct names *names, struct leftover_streams *own,
-                              uint64_t *swept, struct error *e)
+                              struct error *e)
 {
     struct sweep s = {.redis = l, .names = names, .record = "view", .own = own};
-    return sweep_all(&s, ".log*", swept, NULL, e);
+    return sweep_all(&s, ".log*", NULL, e);
 }

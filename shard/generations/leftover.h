@@ -36,10 +36,10 @@ MUST_CHECK enum err leftover_clear(struct sync_client *l, const struct names *na
 
 /* Remove all lanes and shards of incarnations other than that of @names, on all masters: afterwards none of
  * their lanes is open. The record must be that of @names: so there is no view, and whoever made what is found
- * can no longer publish it. Looks at every key of every node, in pieces. *@swept: the number of keys that
- * were removed. ERR_CONFLICT: the record belongs to another process. */
-MUST_CHECK enum err leftover_sweep(struct sync_client *l, const struct names *names, uint64_t *swept,
-                                   const struct work *w, struct error *e);
+ * can no longer publish it. Looks at every key of every node, in pieces. ERR_CONFLICT: the record belongs to
+ * another process. */
+MUST_CHECK enum err leftover_sweep(struct sync_client *l, const struct names *names, const struct work *w,
+                                   struct error *e);
 
 /* Streams of one lane that were found, of the filter's own incarnation, closed or not, in the view or not.
  * Those that exceed the array are found the next time. */
@@ -54,5 +54,5 @@ struct leftover_streams {
  * the making of every lane. Looks at every key of every node, and notes those of @own there. ERR_CONFLICT:
  * the view is another one. */
 MUST_CHECK enum err leftover_sweep_lanes(struct sync_client *l, const struct names *names,
-                                         struct leftover_streams *own, uint64_t *swept, struct error *e);
+                                         struct leftover_streams *own, struct error *e);
 #endif

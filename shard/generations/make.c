@@ -276,7 +276,6 @@ static enum err publish(struct maker *m, struct error *e)
 static enum err make_once(struct maker *m, bool *again, struct error *e)
 {
     struct error ignored;
-    uint64_t swept;
     bool lasting = true;
     *again = false;
     enum err code = plan(m, e);
@@ -288,7 +287,7 @@ static enum err make_once(struct maker *m, bool *again, struct error *e)
     if (m->options->enter != NULL)
         code = m->options->enter(m->options->arg, m->was_left, &clean, e);
     if (code == ERR_OK && !clean)
-        code = leftover_sweep(m->redis, m->names, &swept, m->work, e);
+        code = leftover_sweep(m->redis, m->names, m->work, e);
     if (code == ERR_OK)
         code = make_all(m, &lasting, e);
     *again = code == ERR_OK && !lasting;

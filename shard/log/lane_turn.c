@@ -93,16 +93,21 @@ static void end_request(struct lane_reader *r, struct lane_request *q, enum err 
     q->state = REQUEST_ENDED;
 }
 
-/* Under the lock: the port that begins the next turn: @p, if one of its own requests waits, else the port of
- * another request, as the thread of @p may run its loop no further. NULL: no request waits. */
-static struct lane_port *next_runner(const struct lane_reader *r, struct lane_port *p)
+/* Under the lock: the port of a request that waits: @p, or another one than @p, if there is one as
+ * @prefers_p says; else any. NULL: none waits. */
+static struct lane_port *runner(const struct lane_reader *r, const struct lane_port *p, bool prefers_p)
 {
+    const struct lane_requests *const lists[] = {&r->turn.requests, &r->queue};
     const struct lane_request *q;
-    TAILQ_FOREACH(q, &r->queue, list)
-    if (q->port == p)
-        return p;
-    q = TAILQ_FIRST(&r->queue);
-    return q == NULL ? NULL : q->port;
+    struct lane_port *any = NULL;
+    for (unsigned i = 0; i < 2; i++)
+        TAILQ_FOREACH(q, lists[i], list)
+        {
+            if ((q->port == p) == prefers_p)
+                return q->port;
+            any = any == NULL ? q->port : any;
+        }
+    return any;
 }
 
 void lane_turn_end(struct lane_reader *r, struct lane_port *p, enum err code, const char *text)
@@ -115,7 +120,8 @@ void lane_turn_end(struct lane_reader *r, struct lane_port *p, enum err code, co
         lane_port_tell(q->port, q, p);
     }
     r->in_turn = false;
-    struct lane_port *next = next_runner(r, p);
+    /* The thread of @p may run its loop no further, unless one of its own requests waits. */
+    struct lane_port *next = runner(r, p, true);
     r->busy = next != NULL && !r->stopped;
     if (r->busy && next == p)
         lane_port_run_soon(p, r); /* so that clients that have just been answered share the turn */
@@ -197,29 +203,12 @@ bool lane_turn_is_waited_for(struct lane_reader *r)
     return yes;
 }
 
-/* Under the lock: the port of a request that waits; of @self only if no other port has one. NULL: none waits.
- */
-static struct lane_port *another_runner(const struct lane_reader *r, const struct lane_port *self)
-{
-    const struct lane_requests *const lists[] = {&r->turn.requests, &r->queue};
-    const struct lane_request *q;
-    struct lane_port *own = NULL;
-    for (unsigned i = 0; i < 2; i++)
-        TAILQ_FOREACH(q, lists[i], list)
-        {
-            if (q->port != self)
-                return q->port;
-            own = q->port;
-        }
-    return own;
-}
-
 void lane_turn_go_on_later(struct lane_reader *r, const struct lane_port *self)
 {
     (void)pthread_mutex_lock(&r->lock);
     if (TAILQ_EMPTY(&r->turn.requests))
         r->in_turn = false;
-    struct lane_port *next = another_runner(r, self);
+    struct lane_port *next = runner(r, self, false);
     r->busy = next != NULL && !r->stopped;
     if (r->busy)
         lane_port_run(next, r, clock_mono_us() + PAUSE_US, self);

@@ -28,7 +28,10 @@ struct log_mark {
     uint8_t head[LOG_ENTRY_BYTES_MIN];
 };
 
-enum { LOG_ID_TEXT_MAX = 42 /* "18446744073709551615-18446744073709551615", NUL */ };
+enum {
+    LOG_LANES_MAX = 16,
+    LOG_ID_TEXT_MAX = 42 /* "18446744073709551615-18446744073709551615", NUL */
+};
 
 /* Below 0: @a is before @b; 0: they are equal; above 0: @a is behind @b. */
 int log_id_compare(struct log_id a, struct log_id b);

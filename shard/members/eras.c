@@ -5,7 +5,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "shard/redis/sync_client_replications.h"
+#include "shard/redis/sync_client.h"
+#include "shard/redis/wire/replication.h"
 #include "shard/redis/script_call.h"
 #include "shard/view/shards.h"
 #include "shard/view/view_load.h"

@@ -7,7 +7,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "shard/redis/sync_client_replications.h"
+#include "shard/redis/sync_client.h"
+#include "shard/redis/wire/replication.h"
 #include "shard/log/lane_sync.h"
 #include "shard/generations/leftover.h"
 #include "shard/view/view_load.h"
@@ -443,7 +444,7 @@ enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned la
     struct lane before = lane_of(r, lane, stream), next;
     struct log_position anchor;
     struct leftover_streams found = {.lane = lane};
-    uint64_t number = 0, swept;
+    uint64_t number = 0;
     unsigned where;
     sync_client_forget(r->redis);
     enum err code = next_node(r, v, lane, &where, e);
@@ -458,7 +459,7 @@ enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned la
     code = lane_make(r->redis, &next, r->writer, 0, &anchor, e);
     if (code == ERR_UNREACHABLE && next.era != 0) /* who put a later stream into the view has removed it */
         return log_view_another(r->names, e);
-    if (code == ERR_OK && (code = leftover_sweep_lanes(r->redis, r->names, &found, &swept, e)) != ERR_OK) {
+    if (code == ERR_OK && (code = leftover_sweep_lanes(r->redis, r->names, &found, e)) != ERR_OK) {
         forget(r, &next);
         return code == ERR_CONFLICT ? log_view_another(r->names, e) : code;
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is async_client_send(): connected, append, the loop writes. Possible failure modes are: no
- * connection (false, until the timer has made one), a connection that is refused or times out, a node that
- * refuses certificate, login or database, a connection that is reset, a node that is stopped and does not
- * answer (a PING behind the pending commands exceeds its deadline). In each case the callbacks get NULL. */
+/* The happy path is async_client_send_together(): connected, append, the loop writes. Possible failure modes
+ * are: no connection (0, until the timer has made one), a connection that is refused or times out, a node
+ * that refuses certificate, login or database, a connection that is reset, a node that is stopped and does
+ * not answer (a PING behind the pending commands exceeds its deadline). In each case the callbacks get NULL.
+ */
 #include "shard/redis/async_client_internal.h"
 
 #include <assert.h>
@@ -14,14 +15,11 @@
 #include "base/random.h"
 #include "shard/redis/nodes/health.h"
 
-/* How often a connection asks for the replication id. REPLICATION_US: always, as a node may be demoted and
- * promoted again while its connection lives. DOUBT_US: if there is a reason to expect another id. */
 enum {
     TICK_MS = 50,
     BACKOFF_MIN_US = 20 * 1000,
     BACKOFF_MAX_US = 500 * 1000,
-    REPLICATION_US = 450 * 1000,
-    DOUBT_US = 20 * 1000
+    REPLICATION_US = 450 * 1000 /* how often a connection asks whether its node is still a master */
 };
 
 /* --- a node's connection --- */
@@ -31,13 +29,21 @@ void async_client_peer_init(struct async_client_peer *p, struct async_client *s,
     *p = (struct async_client_peer){.async = s, .node = *node, .backoff = BACKOFF_MIN_US};
 }
 
+/* Let the node's health count this loop among those that have no connection, or not. */
+static void report(struct async_client_peer *p, bool down)
+{
+    if (p->is_reported != down)
+        node_health_down(p->async->nodes, &p->node, down);
+    p->is_reported = down;
+}
+
 void async_client_peer_fini(struct async_client_peer *p)
 {
     struct async_connection *connection = p->connection;
     p->connection = NULL;
     async_connection_close(connection);
     async_client_acks_fini(p);
-    async_client_peer_report(p, false);
+    report(p, false);
 }
 
 /* A pause between half of @pause and all of it, so that loops and coordinators do not reconnect all at
@@ -47,17 +53,10 @@ static uint64_t with_jitter(uint64_t pause)
     return pause / 2 + random_u64() % (pause / 2 + 1);
 }
 
-void async_client_peer_report(struct async_client_peer *p, bool down)
-{
-    if (p->is_reported != down)
-        node_health_down(p->async->nodes, &p->node, down);
-    p->is_reported = down;
-}
-
 static void peer_down(struct async_client_peer *p, const char *why)
 {
     uint64_t now = clock_mono_us();
-    async_client_peer_report(p, true);
+    report(p, true);
     if (p->down_since == 0) {
         p->down_since = now;
         p->backoff = BACKOFF_MIN_US;
@@ -73,7 +72,7 @@ static void peer_down(struct async_client_peer *p, const char *why)
 
 static void peer_up(struct async_client_peer *p)
 {
-    async_client_peer_report(p, false);
+    report(p, false);
     if (p->down_since == 0)
         return;
     log_info("redis_up", "node=%s", p->node.name);
@@ -123,7 +122,7 @@ static void peer_connect(struct async_client_peer *p)
     if (p->async->closing || now < p->next_attempt)
         return;
     const struct async_connection_events events = {
-        .ready = on_ready, .closed = on_closed, .arg = p, .replying = &p->async->replying};
+        .ready = on_ready, .closed = on_closed, .arg = p, .replying_since = &p->async->replying_since};
     p->since = now;
     p->ping_pending = false;
     p->connection =
@@ -137,20 +136,6 @@ static void on_ping(void *arg, const redisReply *reply)
     struct async_client_peer *p = arg;
     if (reply != NULL)
         p->ping_pending = false;
-}
-
-static void ask_replication(struct async_client_peer *p, uint64_t now, uint64_t after_us)
-{
-    if (p->connection == NULL || !async_connection_is_ready(p->connection) ||
-        now - p->replication_at < after_us)
-        return;
-    p->replication_at = now;
-    async_connection_ask_replication(p->connection);
-}
-
-void async_client_peer_doubt(struct async_client_peer *p)
-{
-    ask_replication(p, clock_mono_us(), DOUBT_US);
 }
 
 static void watch_connection(struct async_client_peer *p, uint64_t now)
@@ -179,8 +164,11 @@ static void watch_connection(struct async_client_peer *p, uint64_t now)
 void async_client_peer_tick(struct async_client_peer *p, uint64_t now)
 {
     watch_connection(p, now);
-    if (p->connection != NULL)
-        ask_replication(p, now, async_connection_replication(p->connection) == 0 ? DOUBT_US : REPLICATION_US);
+    if (p->connection == NULL || !async_connection_is_ready(p->connection) ||
+        now - p->replication_at < REPLICATION_US)
+        return;
+    p->replication_at = now;
+    async_connection_ask_replication(p->connection);
 }
 
 static void on_tick(evutil_socket_t fd, short events, void *arg)
@@ -308,17 +296,68 @@ unsigned async_client_send_together(struct async_client *s, unsigned where, stru
                : 0;
 }
 
-bool async_client_send(struct async_client *s, unsigned where, const char *command, size_t length,
-                       async_client_reply_fn *fn, void *arg)
-{
-    if (where >= WHERE_SLOT)
-        return async_client_route_send(s, where, command, length, fn, arg);
-    assert(where < s->nodes->count);
-    struct async_client_peer *p = &s->peer[where];
-    return async_client_peer_ready(p) && async_client_peer_send(p, command, length, fn, arg);
-}
-
 uint64_t async_client_replying_since(const struct async_client *s)
 {
-    return s->replying.since;
+    return s->replying_since;
+}
+
+/* --- what it knows of its nodes --- */
+
+/* The @i-th peer: those of the list of nodes, then those of the cluster. NULL: there are no more. */
+static struct async_client_peer *each_peer(const struct async_client *s, unsigned i)
+{
+    if (i < s->nodes->count)
+        return &s->peer[i];
+    return s->route == NULL ? NULL : async_client_route_each(s, i - s->nodes->count);
+}
+
+void async_client_rest(struct async_client *s)
+{
+    struct async_client_peer *p;
+    for (unsigned i = 0; (p = each_peer(s, i)) != NULL; i++)
+        report(p, false);
+    if (s->route != NULL)
+        async_client_route_rest(s);
+}
+
+/* NULL: the cluster's node for @where is unknown; *why says why. */
+static const struct async_client_peer *peer_at(const struct async_client *s, unsigned where, const char **why)
+{
+    *why = "";
+    return where < WHERE_SLOT ? &s->peer[where] : async_client_route_peer(s, where, why);
+}
+
+const char *async_client_why(const struct async_client *s, unsigned where)
+{
+    const char *why;
+    const struct async_client_peer *p = peer_at(s, where, &why);
+    return p == NULL ? why : p->why;
+}
+
+const char *async_client_name(const struct async_client *s, unsigned where)
+{
+    const char *why;
+    const struct async_client_peer *p = peer_at(s, where, &why);
+    return p == NULL ? "of the cluster" : p->node.name;
+}
+
+const struct nodes *async_client_nodes(const struct async_client *s)
+{
+    return s->nodes;
+}
+
+bool async_client_any_down(const struct async_client *s, const char **name, const char **why)
+{
+    const struct async_client_peer *p;
+    for (unsigned i = 0; (p = each_peer(s, i)) != NULL; i++)
+        if (p->down_since != 0) {
+            *name = p->node.name;
+            *why = p->why;
+            return true;
+        }
+    if (s->route == NULL || !async_client_route_is_blind(s))
+        return false;
+    *name = "of the cluster";
+    (void)async_client_route_peer(s, WHERE_SLOT, why);
+    return true;
 }

@@ -5,9 +5,8 @@
  * together, in one write to each node. Connections are made on first use, and again after a failure, with
  * backoff and jitter. While a node is down nothing is sent to it, so nobody waits for it.
  *
- * Commands go to addresses (nodes.h). In a cluster the client follows MOVED and ASK itself, unseen by its
- * caller. Two commands to one address run in the order in which they were sent, except when the slot moves
- * between them. */
+ * Commands go to addresses (nodes.h). Two commands to one address run in the order in which they were sent,
+ * except when the slot moves between them. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,21 +31,16 @@ void async_client_free(struct async_client *s);
  * cluster for its map. */
 void async_client_rest(struct async_client *s);
 
-/* @reply is valid during the call. NULL: the connection failed, or a cluster redirected the command too
- * often; the command may have been executed or not. */
+/* @reply is valid during the call. NULL: the connection failed; the command may have been executed or not. */
 typedef void async_client_reply_fn(void *arg, const redisReply *reply);
 
-/* Send a formatted command of @length bytes. The bytes are copied and need no NUL. @fn gets the reply later.
- * False: the node is not reachable now, or the slot's master is unknown; @fn is not called. */
-bool async_client_send(struct async_client *s, unsigned where, const char *command, size_t length,
-                       async_client_reply_fn *fn, void *arg);
-
-/* Send @count commands over one connection and in one write. @commands holds them, formatted; @ends holds
- * their ends. Returns the number that was sent, for each of which @fn is called: 0 if the node is not
- * reachable now, less than @count if memory ended. In a cluster these commands are not redirected one by one:
- * a reply MOVED or ASK goes to @fn, and sets *@redirect. Pass *@redirect to the next call, which goes there
- * (behind ASKING, if that is what the node asks for) and clears it. *@redirect must live until the last
- * reply. */
+/* Send @count commands over one connection and in one write. @commands holds them, formatted; they are
+ * copied.
+ * @ends holds their ends. Returns the number that was sent, for each of which @fn is called later: 0 if the
+ * node is not reachable now, or the slot's master is unknown; less than @count if memory ended. In a cluster
+ * nothing is redirected unseen: a reply MOVED or ASK goes to @fn, and sets *@redirect. Pass *@redirect to the
+ * next call, which goes there (behind ASKING, if that is what the node asks for) and clears it. *@redirect
+ * must live until the last reply. */
 unsigned async_client_send_together(struct async_client *s, unsigned where, struct slot_redirect *redirect,
                                     unsigned count, const char *commands, const size_t *ends,
                                     async_client_reply_fn *fn, void *arg);

@@ -116,6 +116,44 @@ void async_client_acks_tick(struct async_client_peer *p, uint64_t now)
 
 /* --- WAIT --- */
 
+static bool is_pair(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+           reply->element[0]->type == REDIS_REPLY_INTEGER && reply->element[1]->type == REDIS_REPLY_INTEGER;
+}
+
+static enum ack_outcome refused(const struct ack_need *need, const char *text, struct error *e)
+{
+    if (need->fsync && strncmp(text, "ERR unknown command", strlen("ERR unknown command")) == 0)
+        (void)error_set(e, ERR_REFUSED,
+                        "the node lacks WAITAOF, which add_fsync = yes needs; upgrade it to Redis 7.2, or "
+                        "set add_fsync = no");
+    else
+        (void)error_set(e, ERR_REFUSED, "the node refuses %s: %.200s", need->fsync ? "WAITAOF" : "WAIT",
+                        text);
+    return ACK_REFUSED;
+}
+
+enum ack_outcome ack_judge(const struct ack_need *need, const redisReply *reply, struct error *e)
+{
+    long long replicas;
+    if (reply->type == REDIS_REPLY_ERROR)
+        return refused(need, reply->str, e);
+    if (need->fsync ? !is_pair(reply) : reply->type != REDIS_REPLY_INTEGER)
+        return refused(need, "its answer has not the form that is expected", e);
+    if (need->fsync && reply->element[0]->integer < 1) {
+        (void)error_set(e, ERR_TIMEOUT, "the node's own disk has not acknowledged within %u ms",
+                        need->timeout_ms);
+        return ACK_SHORT;
+    }
+    replicas = need->fsync ? reply->element[1]->integer : reply->integer;
+    if (replicas >= (long long)need->replicas)
+        return ACK_GIVEN;
+    (void)error_set(e, ERR_TIMEOUT, "%lld of %u replicas acknowledged within %u ms", replicas, need->replicas,
+                    need->timeout_ms);
+    return ACK_SHORT;
+}
+
 static void send_wait(struct ack_connection *l);
 
 static void on_marker(void *arg, const redisReply *reply)
@@ -226,16 +264,11 @@ static void on_turn(evutil_socket_t fd, short events, void *arg)
 
 /* --- who waits --- */
 
-static void on_ready(void *arg)
-{
-    (void)arg;
-}
-
 static bool connection_ready(struct ack_connection *l)
 {
     struct async_client *s = l->peer->async;
     const struct async_connection_events events = {
-        .ready = on_ready, .closed = on_closed, .arg = l, .replying = &s->replying};
+        .closed = on_closed, .arg = l, .replying_since = &s->replying_since};
     uint64_t now = clock_mono_us();
     if (!async_client_peer_ready(l->peer))
         return false;

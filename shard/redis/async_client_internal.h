@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_REDIS_ASYNC_CLIENT_INTERNAL_H
 #define SHARD_REDIS_ASYNC_CLIENT_INTERNAL_H
-/* What async_client.c (connections, lists of nodes), async_client_acks.c, async_client_route.c (clusters) and
- * async_client_state.c share. */
+/* What async_client.c (connections, lists of nodes), async_client_acks.c and async_client_route.c (clusters)
+ * share. */
 #include "shard/redis/async_connection.h"
 #include "shard/filter/slots.h"
 #include "shard/redis/async_client.h"
@@ -22,7 +22,7 @@ struct async_client_peer {
     uint64_t next_attempt;
     uint64_t backoff;
     uint64_t used_at;        /* of a cluster: when a command was last sent, clock_mono_us() */
-    uint64_t replication_at; /* when the replication id was last asked for, clock_mono_us() */
+    uint64_t replication_at; /* when it was last asked whether it is a master, clock_mono_us() */
     char why[160];
     /* The command whose reply time is being measured. */
     bool sampling;
@@ -40,22 +40,18 @@ struct async_client {
     struct event *timer;
     unsigned timeout_ms;
     bool closing;
-    struct async_connection_source replying; /* the source of the reply whose callback runs */
-    struct async_client_peer *peer;          /* one for each node of the list */
-    struct async_client_route *route;        /* NULL: there is no cluster */
+    uint64_t replying_since;          /* when the connection of the reply whose callback runs became ready */
+    struct async_client_peer *peer;   /* one for each node of the list */
+    struct async_client_route *route; /* NULL: there is no cluster */
 };
 
 /* --- async_client.c --- */
 void async_client_peer_init(struct async_client_peer *p, struct async_client *s, const struct node *node);
 /* Pending callbacks get NULL. */
 void async_client_peer_fini(struct async_client_peer *p);
-/* Let the node's health count this loop among those that have no connection, or not. */
-void async_client_peer_report(struct async_client_peer *p, bool down);
 /* One turn of the timer: drop a connection that does not answer; connect again to a node that is down,
  * whether or not anybody sends to it. */
 void async_client_peer_tick(struct async_client_peer *p, uint64_t now);
-/* The node said MOVED: ask soon whether it is still a master. */
-void async_client_peer_doubt(struct async_client_peer *p);
 /* True if commands may be sent. Connects if needed, and if the backoff allows it. */
 bool async_client_peer_ready(struct async_client_peer *p);
 /* Send to a peer that is ready. False: no memory. */
@@ -76,8 +72,6 @@ struct async_client_route *async_client_route_new(void);
 void async_client_route_free(struct async_client *s);
 void async_client_route_tick(struct async_client *s, uint64_t now);
 void async_client_route_rest(struct async_client *s);
-bool async_client_route_send(struct async_client *s, unsigned where, const char *command, size_t length,
-                             async_client_reply_fn *fn, void *arg);
 unsigned async_client_route_send_together(struct async_client *s, unsigned where,
                                           struct slot_redirect *redirect, unsigned count,
                                           const char *commands, const size_t *ends, async_client_reply_fn *fn,

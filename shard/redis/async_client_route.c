@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* How an async client finds its way through a cluster.
  *
- * The happy path is: the map names the slot's master; the client copies the command, in case it must be sent
- * again; the reply goes to the caller. Possible failure modes are: no map yet (the call returns false, and a
- * node is asked), MOVED (the map is patched, a whole map is wanted, the command is sent on), ASK (the command
- * is sent on once), too many of both (NULL), a master that is gone (a map is wanted until it names another
- * master; meanwhile the call returns false, as for any node that is down), an error that will pass (the
- * caller gets it, and tries again until its deadline).
+ * The happy path is: the map names the slot's master; the replies go to the caller. Possible failure modes
+ * are: no map yet (the call sends nothing, and a node is asked), MOVED (the map is patched, a whole map is
+ * wanted, the caller sends again) and ASK (the caller sends once more), a master that is gone (a map is
+ * wanted until it names another master; meanwhile the call sends nothing, as for any node that is down), an
+ * error that will pass (the caller gets it, and tries again until its deadline).
  *
  * One thread of the process at a time asks for a map that is wanted, with pauses (cluster.h). The others take
  * its result. */
@@ -20,7 +19,6 @@
 #include "shard/redis/async_client_internal.h"
 
 enum {
-    REDIRECTIONS_MAX = 5,            /* of one command; with more the nodes do not agree yet */
     PEERS_MAX = SLOT_NODES_MAX + 64, /* the nodes of the map, and some that were or will be in it */
     PATIENCE_MS = 300,               /* the longest wait for a map from one node */
     IDLE_US = 10 * 1000 * 1000
@@ -158,11 +156,7 @@ static void on_map(void *arg, const redisReply *answer)
             ask_next(s);
         return;
     }
-    bool shards = answer->type == REDIS_REPLY_ARRAY && answer->elements > 0 &&
-                  answer->element[0]->type == REDIS_REPLY_ARRAY && answer->element[0]->elements > 0 &&
-                  answer->element[0]->element[0]->type == REDIS_REPLY_STRING;
-    enum err code = shards ? slot_map_parse_shards(&map, answer, p->node.host, p->node.tls, &e)
-                           : slot_map_parse_slots(&map, answer, p->node.host, &e);
+    enum err code = slot_map_parse(&map, answer, p->node.host, p->node.tls, &e);
     if (code == ERR_OK && slot_map_covered(&map) > 0) {
         end_query(s, &map);
         slot_map_fini(&map);
@@ -340,13 +334,10 @@ static void on_grouped(void *arg, const redisReply *reply)
     struct async_client_group *g = arg;
     struct slot_redirect to;
     if (reply != NULL && reply->type == REDIS_REPLY_ERROR) {
-        if (slots_parse_redirect(&to, reply->str, (size_t)reply->len, g->peer->node.host)) {
+        if (slots_parse_redirect(&to, reply->str, (size_t)reply->len, g->peer->node.host))
             *g->redirect = to;
-            if (!to.ask)
-                async_client_peer_doubt(g->peer);
-        } else if (slots_error_wants_map(reply->str)) {
+        else if (slots_error_wants_map(reply->str))
             g->peer->async->route->wanted = true;
-        }
     }
     bool last = --g->awaited == 0;
     g->fn(g->arg, reply);
@@ -375,53 +366,6 @@ unsigned async_client_route_send_together(struct async_client *s, unsigned where
     if (sent == 0)
         free(g);
     return sent;
-}
-
-/* --- commands that are redirected here --- */
-
-/* A command, kept until its reply, as it may have to be sent again. */
-struct routed_command {
-    struct async_client *async;
-    async_client_reply_fn *fn;
-    void *arg;
-    unsigned where, redirections;
-    struct slot_redirect redirect;
-    size_t length;
-    char bytes[];
-};
-
-static void on_routed(void *arg, const redisReply *reply);
-
-/* False: it cannot be sent now; the caller still owns it. */
-static bool dispatch(struct routed_command *c)
-{
-    return async_client_route_send_together(c->async, c->where, &c->redirect, 1, c->bytes, &c->length,
-                                            on_routed, c) == 1;
-}
-
-static void on_routed(void *arg, const redisReply *reply)
-{
-    struct routed_command *c = arg;
-    bool is_lost = c->redirect.port != 0;
-    if (is_lost && c->redirections++ < REDIRECTIONS_MAX && dispatch(c))
-        return;
-    if (c->fn != NULL)
-        c->fn(c->arg, is_lost ? NULL : reply);
-    free(c);
-}
-
-bool async_client_route_send(struct async_client *s, unsigned where, const char *bytes, size_t length,
-                             async_client_reply_fn *fn, void *arg)
-{
-    struct routed_command *c = malloc(sizeof(*c) + length);
-    if (c == NULL)
-        return false;
-    *c = (struct routed_command){.async = s, .fn = fn, .arg = arg, .where = where, .length = length};
-    memcpy(c->bytes, bytes, length);
-    if (dispatch(c))
-        return true;
-    free(c);
-    return false;
 }
 
 /* --- for people --- */

@@ -40,7 +40,7 @@ struct async_connection {
     bool inside; /* in an event of its own: the end of the event frees a closed connection */
     struct greeting greeting;
     unsigned greeted; /* the number of replies to the greeting so far */
-    struct async_connection_source source;
+    uint64_t since;   /* when it became ready, clock_mono_us() */
     bool asking_replication;
     struct replies replies;
     struct pending *pending; /* a ring of @room */
@@ -177,8 +177,7 @@ static void flush(struct async_connection *c)
 static void become_ready(struct async_connection *c)
 {
     c->ready = true;
-    c->source =
-        (struct async_connection_source){.replication = c->greeting.replication, .since = clock_mono_us()};
+    c->since = clock_mono_us();
     node_health_opened(c->nodes, c->node);
     buffer_append(&c->out, c->early.data, c->early.length);
     bool whole = !buffer_failed(&c->out);
@@ -187,7 +186,7 @@ static void become_ready(struct async_connection *c)
         end(c, ERR_NOMEM, "out of memory");
     else if (c->out.length > 0)
         wait_to_write(c, true);
-    if (whole)
+    if (whole && c->events.ready != NULL)
         c->events.ready(c->events.arg);
 }
 
@@ -209,7 +208,7 @@ static void take_reply(struct async_connection *c, const redisReply *reply)
         end(c, ERR_UNREACHABLE, "it answers what nobody has asked");
     } else {
         struct pending p = take_pending(c);
-        *c->events.replying = c->source;
+        *c->events.replying_since = c->since;
         if (p.fn != NULL)
             p.fn(p.arg, reply);
         if (reply->type == REDIS_REPLY_ERROR && !c->closed &&
@@ -403,13 +402,6 @@ size_t async_connection_pending(const struct async_connection *c)
     return c->count;
 }
 
-/* --- replication ids --- */
-
-uint64_t async_connection_replication(const struct async_connection *c)
-{
-    return c->source.replication;
-}
-
 static void on_replication(void *arg, const redisReply *reply)
 {
     struct async_connection *c = arg;
@@ -417,8 +409,8 @@ static void on_replication(void *arg, const redisReply *reply)
     if (reply == NULL)
         return;
     c->asking_replication = false;
-    c->source.replication = 0;
-    enum err code = greeting_judge_replication(c->nodes->cluster != NULL, reply, &c->source.replication, &e);
+    uint64_t id = 0;
+    enum err code = greeting_judge_replication(c->nodes->cluster != NULL, reply, &id, &e);
     if (code != ERR_OK)
         end(c, code, e.text);
 }

@@ -18,20 +18,15 @@ struct async_connection;
  * been executed or not. The callback may do anything with the connection, including closing it. */
 typedef void async_connection_reply_fn(void *arg, const redisReply *reply);
 
-struct async_connection_source {
-    uint64_t replication; /* replication id (replication.h); 0: unknown */
-    uint64_t since;       /* clock_mono_us(): when the connection became ready */
-};
-
 struct async_connection_events {
-    /* The connection is ready: connected, logged in, its database selected, named. */
+    /* The connection is ready: connected, logged in, its database selected, named. May be NULL. */
     void (*ready)(void *arg);
     /* The connection ended by itself, for the reason @why. ERR_REFUSED: the login was refused. Pending
      * callbacks run after this. The connection frees itself and must not be used any more. */
     void (*closed)(void *arg, enum err code, const char *why);
     void *arg;
-    /* Set before each reply: where the reply comes from. Borrowed. */
-    struct async_connection_source *replying;
+    /* Set before each reply: when its connection became ready, clock_mono_us(). Borrowed. */
+    uint64_t *replying_since;
 };
 
 /* Begin to connect to @n, one of @nodes; all are borrowed. @name (without blanks) is what CLIENT LIST shows.
@@ -50,10 +45,7 @@ bool async_connection_send(struct async_connection *c, const char *command, size
 /* What a connection that is not ready waits for, for people. */
 const char *async_connection_waits_for(const struct async_connection *c);
 bool async_connection_is_ready(const struct async_connection *c);
-/* The node's replication id when it was last asked for: at the beginning, and by
- * async_connection_ask_replication(). */
-uint64_t async_connection_replication(const struct async_connection *c);
-/* Ask for the replication id again. If a node of a list has become a replica, the connection ends. Does
+/* Ask whether the node is still a master. If a node of a list has become a replica, the connection ends. Does
  * nothing if the connection is not ready, or is already asking. */
 void async_connection_ask_replication(struct async_connection *c);
 /* True if the sentinels name another server for this node by now: the owner should close the connection. */

@@ -7,13 +7,14 @@
 #include "shard/redis/sentinel_watch.h"
 
 #include <poll.h>
-#include <pthread.h>
-#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <string.h>
+#include <sys/eventfd.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "shard/redis/nodes/sentinels_internal.h"
 #include "shard/redis/sync_connection.h"
 
 enum {
@@ -41,10 +42,23 @@ static bool is_address(const redisReply *r)
            r->element[0]->len > 0;
 }
 
+static bool learn(struct sentinels *s, struct sentinel_master *m, const char *host, uint16_t port)
+{
+    if (strcmp(m->host, host) == 0 && m->port == port)
+        return false;
+    log_info("sentinel_master", "master=%s host=%s port=%u", m->name, host, port);
+    (void)pthread_mutex_lock(&s->lock);
+    (void)snprintf(m->host, sizeof(m->host), "%s", host);
+    m->port = port;
+    m->version++;
+    (void)pthread_mutex_unlock(&s->lock);
+    return true;
+}
+
 static enum err ask_one(struct sentinel_watch *w, struct sync_connection *c, unsigned i, bool *news,
                         struct error *e)
 {
-    const char *name = sentinels_master(w->sentinels, i);
+    const char *name = w->sentinels->master[i].name;
     const char *const words[] = {"SENTINEL", "get-master-addr-by-name", name};
     redisReply *reply = NULL;
     uint64_t port;
@@ -55,7 +69,7 @@ static enum err ask_one(struct sentinel_watch *w, struct sync_connection *c, uns
         return code;
     if (is_address(reply) && number_u64(reply->element[1]->str, (size_t)reply->element[1]->len, &port) &&
         port > 0 && port <= UINT16_MAX) {
-        if (sentinels_learn(w->sentinels, i, reply->element[0]->str, (uint16_t)port)) {
+        if (learn(w->sentinels, &w->sentinels->master[i], reply->element[0]->str, (uint16_t)port)) {
             *news = true;
             w->complained[i] = false;
         }
@@ -71,9 +85,9 @@ static enum err ask_one(struct sentinel_watch *w, struct sync_connection *c, uns
 
 static enum err ask_all(struct sentinel_watch *w, struct sync_connection *c, struct error *e)
 {
-    bool news = false, wanted = sentinels_take_wanted(w->sentinels);
+    bool news = false, wanted = atomic_exchange(&w->sentinels->wanted, false);
     enum err code = ERR_OK;
-    for (unsigned i = 0; i < sentinels_count(w->sentinels) && code == ERR_OK; i++)
+    for (unsigned i = 0; i < w->sentinels->count && code == ERR_OK; i++)
         code = ask_one(w, c, i, &news, e);
     w->doubts = news ? 0 : w->doubts + wanted;
     return code;
@@ -102,13 +116,12 @@ static void pause_ms(struct sentinel_watch *w, unsigned ms)
 
 static void wait_for_news(struct sentinel_watch *w, struct sync_connection *listener)
 {
-    uint64_t ignored;
-    int wake = sentinels_wake_fd(w->sentinels);
+    eventfd_t ignored;
     struct pollfd fds[] = {{.fd = sync_connection_fd(listener), .events = sync_connection_events(listener)},
-                           {.fd = wake, .events = POLLIN}};
+                           {.fd = w->sentinels->wake, .events = POLLIN}};
     (void)poll(fds, 2, ASK_MS);
     if (fds[1].revents != 0)
-        (void)!read(wake, &ignored, sizeof(ignored));
+        (void)eventfd_read(w->sentinels->wake, &ignored);
 }
 
 static enum err stay_with(struct sentinel_watch *w, struct sync_connection *asked,
@@ -176,7 +189,7 @@ void sentinel_watch_stop(struct sentinel_watch *w)
     if (w == NULL)
         return;
     atomic_store(&w->ends, true);
-    sentinels_wake(w->sentinels);
+    (void)eventfd_write(w->sentinels->wake, 1);
     (void)pthread_join(w->thread, NULL);
     free(w);
 }

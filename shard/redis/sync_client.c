@@ -2,11 +2,13 @@
 #include "shard/redis/sync_client_internal.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "shard/redis/nodes/health.h"
 #include "shard/redis/wire/greeting.h"
+#include "shard/redis/wire/replication.h"
 #include "shard/filter/slots.h"
 
 /* How long to wait for a node that was silent: enough for one that is back. */
@@ -63,11 +65,6 @@ const struct nodes *sync_client_nodes(const struct sync_client *l)
 unsigned sync_client_home(const struct sync_client *l, const struct names *names)
 {
     return nodes_home(l->nodes, names);
-}
-
-unsigned sync_client_filters(const struct sync_client *l, const char *prefix)
-{
-    return nodes_filters(l->nodes, prefix);
 }
 
 const char *sync_client_name(const struct sync_client *l, unsigned where)
@@ -283,4 +280,36 @@ enum err sync_client_filter_command(struct sync_client *l, const struct names *n
     struct key_name key;
     names_filter_key(names, what, &key);
     return sync_client_command(l, sync_client_home(l, names), out, e, command, key.text, key.length);
+}
+
+/* --- replication ids --- */
+
+static enum err ask_replication(struct sync_client *l, unsigned where, struct replication *out,
+                                struct error *e)
+{
+    redisReply *reply;
+    (void)snprintf(out->node, sizeof(out->node), "%s", sync_client_name(l, where));
+    enum err code = sync_client_command(l, where, &reply, e, "INFO ALL");
+    if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT)
+        return ERR_OK;
+    if (code == ERR_OK) {
+        code = reply->type == REDIS_REPLY_STRING ? replication_parse_info(out, reply->str, reply->len, e)
+                                                 : error_set(e, ERR_PARSE, "unexpected reply to INFO");
+        freeReplyObject(reply);
+    }
+    return code == ERR_OK ? ERR_OK : error_prefix(e, code, "Redis node %s", out->node);
+}
+
+enum err sync_client_replications(struct sync_client *l, struct replications *out, struct error *e)
+{
+    unsigned masters;
+    out->count = 0;
+    enum err code = sync_client_masters(l, &masters, e);
+    for (unsigned i = 0; code == ERR_OK && i < masters; i++) {
+        struct replication one = {.has_slots = sync_client_master_has_slots(l, i)};
+        code = ask_replication(l, sync_client_master(l, i), &one, e);
+        if (code == ERR_OK)
+            code = replications_add(out, &one, e);
+    }
+    return code;
 }

@@ -19,6 +19,7 @@
 #include "shard/redis/nodes/nodes.h"
 #include "shard/filter/slots.h"
 
+struct replications;
 struct sync_client;
 
 /* @nodes is borrowed and must outlive the client. @timeout_ms bounds connecting, and each reply. @name (a
@@ -28,9 +29,8 @@ struct sync_client *sync_client_new(const struct nodes *nodes, unsigned timeout_
 void sync_client_free(struct sync_client *l);
 const struct nodes *sync_client_nodes(const struct sync_client *l);
 
-/* Addresses: of all keys of a filter except its shards; of the set of filter names. */
+/* The address of all keys of a filter except its shards. */
 unsigned sync_client_home(const struct sync_client *l, const struct names *names);
-unsigned sync_client_filters(const struct sync_client *l, const char *prefix);
 /* The node's name, or that of the slot's master, for people. Valid until the next call with @l. */
 const char *sync_client_name(const struct sync_client *l, unsigned where);
 
@@ -115,4 +115,12 @@ void sync_client_forget(struct sync_client *l);
 MUST_CHECK enum err sync_client_filter_command(struct sync_client *l, const struct names *names,
                                                const char *what, const char *command, redisReply **out,
                                                struct error *e);
+
+/* Ask all masters of @l now for their replication ids (replication.h): all nodes of the list; in a cluster
+ * also masters without slots. Fills *@out anew. A master that cannot be asked gets the id 0; one that has
+ * become a replica also gets the id 0, with its run_id. ERR_UNREACHABLE, ERR_TIMEOUT: no node says which
+ * masters there are. ERR_REFUSED: the user may not call INFO. ERR_RANGE: too many masters. ERR_PARSE,
+ * ERR_NOMEM. */
+MUST_CHECK enum err sync_client_replications(struct sync_client *l, struct replications *out,
+                                             struct error *e);
 #endif

@@ -46,12 +46,10 @@ static enum err ask_node(struct sync_client *l, const struct node *n, bool all, 
     slot_map_init(out);
     for (int turn = 0; turn < 2; turn++) {
         redisReply *reply;
-        bool shards = (turn == 0) == all;
-        code = ask(l, n, shards, timeout_ms, &reply, e);
+        code = ask(l, n, (turn == 0) == all, timeout_ms, &reply, e);
         if (code != ERR_OK)
             return code;
-        code = shards ? slot_map_parse_shards(out, reply, n->host, n->tls, e)
-                      : slot_map_parse_slots(out, reply, n->host, e);
+        code = slot_map_parse(out, reply, n->host, n->tls, e);
         bool refused = reply->type == REDIS_REPLY_ERROR;
         freeReplyObject(reply);
         if (!refused)

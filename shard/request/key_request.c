@@ -20,10 +20,6 @@
 #include "shard/resident/block_read.h"
 #include "shard/view/log_view.h"
 
-enum {
-    AFTER_DEADLINE_MS = 1000 /* block reads have so much more time: the request's own deadline ends them */
-};
-
 /* --- the end --- */
 
 static void tell(struct key_request *q)
@@ -227,10 +223,8 @@ static enum err ask_blocks(struct key_request *q, struct error *e)
     source.moves = f->moves;
     (void)pthread_rwlock_unlock(&f->lock);
     source.eras = q->eras;
-    uint64_t now = clock_mono_us();
-    unsigned left_ms = q->deadline > now ? (unsigned)((q->deadline - now) / 1000) : 0;
-    enum err code = block_read_start(&q->blocks, &source, p->base, p->async, left_ms + AFTER_DEADLINE_MS,
-                                     q->hashes, q->part, on_blocks, q, e);
+    enum err code =
+        block_read_start(&q->blocks, &source, p->base, p->async, q->hashes, q->part, on_blocks, q, e);
     if (code == ERR_OK)
         q->under_way++;
     return code;

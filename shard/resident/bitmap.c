@@ -11,6 +11,18 @@
 
 enum { HUGE_PAGE = 2 << 20, STATE_BITS = 3, FEW_BITS = 4 /* even */, COPIED_WORDS = 512 };
 
+_Static_assert(sizeof(atomic_word) == 8, "words lie in memory as the bytes of a shard do");
+
+/* The place of bit @p of a block in word p / 64: bit 7 - p % 8 of byte p / 8. */
+static inline unsigned word_shift(unsigned p)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return (p ^ 7) % 64;
+#else
+    return 63 - p % 64;
+#endif
+}
+
 /* --- memory --- */
 
 /* Map @bytes zero bytes, which take memory only once they are written. If a huge page fits, they begin at the
@@ -217,7 +229,7 @@ void bitmap_aim(const struct bitmap *b, struct key_hash hash, struct bitmap_aim 
 /* The bit as the lowest bit of the result. */
 static inline uint64_t is_set(const atomic_word *block, unsigned p)
 {
-    return atomic_load_explicit(&block[word_index(p)], memory_order_acquire) >> word_shift(p);
+    return atomic_load_explicit(&block[p / 64], memory_order_acquire) >> word_shift(p);
 }
 
 /* Places bits as hash_place() does; with an odd number the last one of a pair is left out. The first few bits
@@ -275,8 +287,8 @@ static uint64_t set_bits(struct bitmap *b, const struct key_place *place)
     uint64_t units = 0;
     for (unsigned i = 0; i < b->geometry.hashes; i++) {
         unsigned p = place->bits[i];
-        atomic_word *word = &block[word_index(p)];
-        uint64_t bit = word_mask(p);
+        atomic_word *word = &block[p / 64];
+        uint64_t bit = UINT64_C(1) << word_shift(p);
         if ((atomic_load(word) & bit) == 0 && (atomic_fetch_or(word, bit) & bit) == 0)
             units |= UINT64_C(1) << p / 8 / BITMAP_UNIT;
     }

@@ -6,12 +6,12 @@
  *
  * Bits are only ever set, by atomic OR, and read without a lock. Marks say which bytes differ from Redis: one
  * mark for 64 bytes. A mark is set after its bits, and cleared before its bytes are copied (dirty.h). */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
 #include "shard/filter/hash.h"
-#include "shard/resident/words.h"
 
 enum {
     BITMAP_UNIT = 64,
@@ -27,6 +27,9 @@ enum bitmap_state {
 enum { BITMAP_STATES = 8 };
 
 enum bitmap_answer { BITMAP_NO, BITMAP_YES, BITMAP_UNKNOWN };
+
+/* 64 bits of a block (block.h) that threads share; in memory the bytes of a shard. */
+typedef _Atomic uint64_t atomic_word;
 
 struct bitmap {
     struct geometry geometry;

@@ -239,7 +239,6 @@ static void take(struct batch *b, const struct command *c, const redisReply *rep
     enum err code = judge(b->read, w, c->kind, reply, &e);
     if (code == ERR_UNREACHABLE) {
         b->is_passing = true;
-        b->read->passing = e;
     } else if (code != ERR_OK && (b->code == ERR_OK || c->kind == COMMAND_INFO)) {
         b->code = code;
         b->why = e;

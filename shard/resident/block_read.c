@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is: pin the blocks, send one batch to each node (block_batch.c), take the replies, call
  * @done. Possible failure modes are: another request has read a block (it is not asked for), a node that is
- * not connected, or whose connection breaks (its blocks are asked for again after a pause), a deadline, an
- * error of a shard or an era (reported at once; what is under way is abandoned), a new view (replies no
+ * not connected, or whose connection breaks (its blocks are asked for again after a pause), an error of a
+ * shard or an era (reported at once; what is under way is abandoned), a new view (replies no
  * longer count; reported), an end by the caller at any time. */
 #include "shard/resident/block_read_internal.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/clock.h"
 
 enum { PAUSE_US = 10 * 1000 };
 
@@ -48,33 +47,11 @@ void block_read_finish(struct block_read *r, const struct block_result *result)
     r->done(r->arg, result);
 }
 
-static void finish_late(struct block_read *r)
-{
-    const struct want *w = r->want;
-    struct error e = {""};
-    while (w->state == WANT_HAVE)
-        w++;
-    const char *why = async_client_why(r->async, w->where);
-    const char *said = why[0] != '\0' ? why : r->passing.text;
-    enum err code = error_set(&e, said[0] != '\0' ? ERR_UNREACHABLE : ERR_TIMEOUT, "Redis node %s: %s",
-                              async_client_name(r->async, w->where),
-                              said[0] != '\0' ? said : "blocks were not read within the deadline");
-    block_read_finish(r, &(struct block_result){.code = code, .at = w->at, .text = e.text});
-}
-
 /* --- sending --- */
-
-static void wait_until(struct block_read *r, uint64_t at)
-{
-    uint64_t now = clock_mono_us(), left = at < now ? 0 : at - now;
-    (void)event_add(r->timer, &(struct timeval){.tv_sec = (time_t)(left / 1000000),
-                                                .tv_usec = (suseconds_t)(left % 1000000)});
-}
 
 void block_read_go_on_later(struct block_read *r)
 {
-    uint64_t at = clock_mono_us() + PAUSE_US;
-    wait_until(r, at < r->deadline ? at : r->deadline);
+    (void)event_add(r->timer, &(struct timeval){.tv_usec = PAUSE_US});
 }
 
 static void send_all(struct block_read *r)
@@ -86,9 +63,7 @@ static void send_all(struct block_read *r)
     for (unsigned i = 0; i < r->count && !all; i++)
         if (r->want[i].state == WANT_HELD_BACK)
             r->want[i].state = WANT_ASK;
-    if (all)
-        wait_until(r, r->deadline);
-    else
+    if (!all)
         block_read_go_on_later(r);
 }
 
@@ -104,11 +79,7 @@ static void on_timer(evutil_socket_t fd, short events, void *arg)
 {
     (void)fd;
     (void)events;
-    struct block_read *r = arg;
-    if (r->missing > 0 && clock_mono_us() >= r->deadline)
-        finish_late(r);
-    else
-        block_read_go_on(r);
+    block_read_go_on(arg);
 }
 
 /* --- the beginning --- */
@@ -177,8 +148,8 @@ static bool make_room_for_answers(struct block_read *r)
 }
 
 enum err block_read_start(struct block_read **out, const struct block_source *source, struct event_base *base,
-                          struct async_client *async, unsigned timeout_ms, const struct key_hash *hashes,
-                          unsigned count, block_read_done_fn *done, void *arg, struct error *e)
+                          struct async_client *async, const struct key_hash *hashes, unsigned count,
+                          block_read_done_fn *done, void *arg, struct error *e)
 {
     assert(count <= BLOCK_READ_KEYS_MAX);
     unsigned layers = atomic_load_explicit(&source->resident->layer_count, memory_order_acquire);
@@ -194,7 +165,6 @@ enum err block_read_start(struct block_read **out, const struct block_source *so
     }
     *r = (struct block_read){
         .source = *source, .async = async, .timer = timer, .want = want, .done = done, .arg = arg};
-    r->deadline = clock_mono_us() + (uint64_t)timeout_ms * 1000;
     list(r, hashes, count, layers);
     enum err code = pin(r, e);
     if (code == ERR_OK && !make_room_for_answers(r))

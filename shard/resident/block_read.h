@@ -7,7 +7,7 @@
  * Blocks that no request has read yet are asked for, in one write to each node, with INFO replication behind
  * them: a server's replies count if it is a master of a replication id that the view accepts. In each view
  * the header of a shard is read with its first block. If a connection breaks, or a node is busy, what is
- * missing is asked for again until the deadline.
+ * missing is asked for again, until the caller ends it.
  *
  * For a check: read; ask for a tail read that begins behind the request; look; end. For an add: read; after
  * ERR_OK send the entry; once it was applied, end. */
@@ -40,8 +40,7 @@ struct block_source {
  * is_other_era (ERR_FENCED): a node is no master of an era that the view accepts, or a slot has moved since
  * all masters were looked at; load the view. ERR_LOST, ERR_FORMAT, ERR_WRONG_TYPE: the text names the shard's
  * key, and @at the block. ERR_FENCED: there is a new view, or a shard has a later writer than the view.
- * ERR_UNREACHABLE, ERR_TIMEOUT: the deadline has passed, or there were too many redirections. ERR_REFUSED:
- * the node's error. */
+ * ERR_UNREACHABLE: there were too many redirections. ERR_REFUSED: the node's error. */
 struct block_result {
     enum err code;
     bool is_other_era;
@@ -57,7 +56,7 @@ enum { BLOCK_READ_KEYS_MAX = 4096 };
  * ERR_FENCED: @source is not of the resident's latest view. On error nothing is pinned, and @done is not
  * called. */
 MUST_CHECK enum err block_read_start(struct block_read **out, const struct block_source *source,
-                                     struct event_base *base, struct async_client *async, unsigned timeout_ms,
+                                     struct event_base *base, struct async_client *async,
                                      const struct key_hash *hashes, unsigned count, block_read_done_fn *done,
                                      void *arg, struct error *e);
 /* Unpin the blocks; @done is not called any more. At any time, also within @done, but before the client is

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_RESIDENT_BLOCK_READ_INTERNAL_H
 #define SHARD_RESIDENT_BLOCK_READ_INTERNAL_H
-/* What block_read.c (pins, deadline, end) and block_batch.c (one write to one node, and its replies)
+/* What block_read.c (pins, end) and block_batch.c (one write to one node, and its replies)
  * share. */
 #include "shard/resident/block_read.h"
 
@@ -31,14 +31,12 @@ struct block_read {
     struct block_source source;
     struct async_client *async;
     struct event *timer;
-    uint64_t deadline;
     block_read_done_fn *done;
     void *arg;
     unsigned count, missing; /* number of wants; of those that are not WANT_HAVE */
     struct want *want;       /* in order of address, layer, shard and block */
     uint8_t *answers;
     struct batches under_way;
-    struct error passing; /* the last error of a node that will pass */
 };
 
 /* --- block_batch.c --- */
@@ -51,7 +49,7 @@ void batch_abandon(struct batch *b);
 /* --- block_read.c --- */
 /* Send what is WANT_ASK; if nothing is missing, finish. @r may be freed after this call. */
 void block_read_go_on(struct block_read *r);
-/* block_read_go_on() after a pause, or at the deadline. */
+/* block_read_go_on() after a pause. */
 void block_read_go_on_later(struct block_read *r);
 /* Report @result. @r may be freed after this call. */
 void block_read_finish(struct block_read *r, const struct block_result *result);

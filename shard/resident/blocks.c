@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/queue.h>
+#include "shard/filter/block.h"
 
 enum { STRIPES = 16, BUCKETS_MIN = 16 };
 
@@ -217,14 +218,6 @@ static struct block_at at_of(unsigned layer, const struct key_place *place)
     return (struct block_at){.layer = layer, .shard = place->shard, .block = place->block};
 }
 
-static bool all_set(const struct pin *p, const struct geometry *g, const struct key_place *place)
-{
-    bool all = true;
-    for (unsigned i = 0; i < g->hashes && all; i++)
-        all = (p->bytes[place->bits[i] / 8] & 0x80u >> place->bits[i] % 8) != 0;
-    return all;
-}
-
 enum bitmap_answer blocks_look(struct blocks *b, unsigned layer, const struct geometry *g, uint32_t base,
                                const struct key_place *place)
 {
@@ -233,7 +226,7 @@ enum bitmap_answer blocks_look(struct blocks *b, unsigned layer, const struct ge
     enum bitmap_answer answer = BITMAP_UNKNOWN;
     pthread_mutex_lock(&s->lock);
     const struct pin *p = find(s, &at);
-    if (p != NULL && all_set(p, g, place)) /* in a block that is not whole, too, a set bit is true */
+    if (p != NULL && block_has(g, place, p->bytes)) /* in a block that is not whole, too, a set bit is true */
         answer = BITMAP_YES;
     else if (p != NULL && p->whole == base)
         answer = BITMAP_NO;
@@ -249,10 +242,12 @@ enum blocks_set blocks_set(struct blocks *b, unsigned layer, const struct geomet
     enum blocks_set set = BLOCKS_SILENT;
     pthread_mutex_lock(&s->lock);
     struct pin *p = find(s, &at);
-    if (p != NULL && p->whole == base)
-        set = all_set(p, g, place) ? BLOCKS_OLD : BLOCKS_NEW;
-    for (unsigned i = 0; i < g->hashes && p != NULL; i++)
-        p->bytes[place->bits[i] / 8] |= (uint8_t)(0x80u >> place->bits[i] % 8);
+    if (p != NULL) {
+        struct key_place within = *place;
+        within.block = 0;
+        bool is_new = block_set(g, &within, p->bytes);
+        set = p->whole != base ? BLOCKS_SILENT : is_new ? BLOCKS_NEW : BLOCKS_OLD;
+    }
     pthread_mutex_unlock(&s->lock);
     return set;
 }

@@ -4,7 +4,8 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/number.h"
+#include <unistd.h>
+#include "base/span.h"
 
 /* --- the budget --- */
 
@@ -70,46 +71,13 @@ uint64_t budget_parse_group(const char *text, size_t length)
     return number_u64(text, length, &bytes) ? bytes : UINT64_MAX; /* "max" */
 }
 
-/* The line after the one at @text; NULL: there is none. */
-static const char *next_line(const char *text, const char *end)
-{
-    const char *newline = memchr(text, '\n', (size_t)(end - text));
-    return newline == NULL || newline + 1 == end ? NULL : newline + 1;
-}
-
-static size_t line_length(const char *line, const char *end)
-{
-    const char *newline = memchr(line, '\n', (size_t)(end - line));
-    return (size_t)((newline == NULL ? end : newline) - line);
-}
-
-/* "MemTotal:       24689124 kB" */
-uint64_t budget_parse_machine(const char *text, size_t length)
-{
-    static const char name[] = "MemTotal:";
-    const char *end = text + length;
-    for (const char *line = length > 0 ? text : NULL; line != NULL; line = next_line(line, end)) {
-        size_t n = line_length(line, end), at = sizeof(name) - 1;
-        if (n < at || memcmp(line, name, at) != 0)
-            continue;
-        while (at < n && line[at] == ' ')
-            at++;
-        size_t digits = 0;
-        uint64_t kib;
-        while (at + digits < n && line[at + digits] != ' ')
-            digits++;
-        return number_u64(line + at, digits, &kib) && kib <= UINT64_MAX / 1024 ? kib * 1024 : 0;
-    }
-    return 0;
-}
-
 /* "0::/a/b" in version 2; "7:cpu,memory:/a/b" in version 1. */
 const char *budget_parse_path(const char *text, size_t length, unsigned version, size_t *path_length)
 {
-    const char *end = text + length;
-    for (const char *line = length > 0 ? text : NULL; line != NULL; line = next_line(line, end)) {
-        const char *stop = line + line_length(line, end);
-        const char *first = memchr(line, ':', (size_t)(stop - line));
+    struct span rest = {text, length}, line;
+    while (span_cut(&rest, '\n', &line)) {
+        const char *stop = line.at + line.length;
+        const char *first = memchr(line.at, ':', line.length);
         const char *second = first == NULL ? NULL : memchr(first + 1, ':', (size_t)(stop - first - 1));
         if (second == NULL || second + 1 == stop || second[1] != '/')
             continue;
@@ -168,9 +136,8 @@ static uint64_t granted_by(const char *cgroup, size_t length, unsigned version, 
 uint64_t budget_default(void)
 {
     char text[8192];
-    size_t n = read_file("/proc/meminfo", text, sizeof(text));
-    uint64_t least = budget_parse_machine(text, n);
-    n = read_file("/proc/self/cgroup", text, sizeof(text));
+    uint64_t least = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    size_t n = read_file("/proc/self/cgroup", text, sizeof(text));
     uint64_t granted[2] = {granted_by(text, n, 2, "/sys/fs/cgroup", "memory.max"),
                            granted_by(text, n, 1, "/sys/fs/cgroup/memory", "memory.limit_in_bytes")};
     for (int i = 0; i < 2; i++)

@@ -38,8 +38,6 @@ uint64_t budget_load_at(struct budget *b, uint64_t now, uint32_t bytes);
 /* The limit of a control group, from the text of memory.max (version 2) or memory.limit_in_bytes (version 1).
  * UINT64_MAX: no limit. */
 uint64_t budget_parse_group(const char *text, size_t length);
-/* The machine's memory in bytes, from the text of /proc/meminfo. 0: the text does not say. */
-uint64_t budget_parse_machine(const char *text, size_t length);
 /* The path of the process's control group, from the text of /proc/self/cgroup; @version is 1 or 2. It lies
  * within @text, *@path_length bytes. NULL: there is none. */
 const char *budget_parse_path(const char *text, size_t length, unsigned version, size_t *path_length);

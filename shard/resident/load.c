@@ -90,8 +90,9 @@ static bool next_piece(struct load *l, struct piece *p)
     *p = (struct piece){.where = placement_where(l->placement, l->layer, l->next),
                         .shard = l->next,
                         .offset = l->offset,
-                        .length = left < l->piece_bytes ? left : l->piece_bytes};
-    p->judges = p->length == left || p->offset / l->piece_bytes % JUDGED_TOGETHER == JUDGED_TOGETHER - 1;
+                        .length = left < (uint32_t)LOAD_PIECE ? left : (uint32_t)LOAD_PIECE};
+    p->judges =
+        p->length == left || p->offset / (uint32_t)LOAD_PIECE % JUDGED_TOGETHER == JUDGED_TOGETHER - 1;
     l->offset += p->length;
     if (p->length == left) {
         l->next++;

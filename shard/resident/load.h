@@ -41,7 +41,6 @@ struct load {
     struct writer_token writer; /* the view's */
     uint64_t made;              /* the token of the layer */
     const struct trusted *eras; /* the replication ids that the view accepts */
-    uint32_t piece_bytes;       /* a power of two, 4 KiB or more */
     uint32_t first, count;      /* shards [first, first + count) */
     load_failed_fn *failed;     /* may be NULL */
     void *arg;

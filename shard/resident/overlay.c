@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include "shard/filter/block.h"
 
 enum {
     BUCKETS_MIN = 64,
@@ -27,20 +28,16 @@ struct entry {
 };
 STAILQ_HEAD(entries, entry);
 
-/* A `folded` that waits for the reads that were under way when it came. One bound waits; those that come
- * meanwhile are merged into the next one. */
-struct bound {
-    bool set;
-    uint64_t ticket; /* reads with lower tickets must have ended */
-    struct log_id *folded;
-};
-
 struct overlay {
     pthread_mutex_t lock;
     unsigned lanes;
-    struct entries *lane;
-    struct log_id *folded; /* of each lane: the latest `folded` */
-    struct bound waiting, merged;
+    struct entries lane[LOG_LANES_MAX];
+    struct log_id folded[LOG_LANES_MAX]; /* of each lane: the latest `folded` */
+    /* A `folded` that waits for the reads that were under way when it came, those with lower tickets; then
+     * the latest one, if any came meanwhile. */
+    bool waits, then_waits;
+    uint64_t ticket, then_ticket;
+    struct log_id bound[LOG_LANES_MAX];
     TAILQ_HEAD(, overlay_read) reads; /* oldest first */
     LIST_HEAD(, overlay_walk) walks;
     uint64_t tickets;
@@ -51,6 +48,7 @@ struct overlay {
 
 struct overlay *overlay_new(unsigned lanes)
 {
+    assert(lanes <= LOG_LANES_MAX);
     struct overlay *o = calloc(1, sizeof(*o));
     if (o == NULL)
         return NULL;
@@ -58,19 +56,13 @@ struct overlay *overlay_new(unsigned lanes)
     LIST_INIT(&o->walks);
     o->lanes = lanes;
     o->bucket_count = BUCKETS_MIN;
-    o->lane = calloc(lanes, sizeof(*o->lane));
-    o->folded = calloc(lanes, sizeof(*o->folded));
-    o->waiting.folded = calloc(lanes, sizeof(*o->waiting.folded));
-    o->merged.folded = calloc(lanes, sizeof(*o->merged.folded));
+    for (unsigned i = 0; i < lanes; i++)
+        STAILQ_INIT(&o->lane[i]);
     o->buckets = calloc(o->bucket_count, sizeof(*o->buckets));
-    bool made = pthread_mutex_init(&o->lock, NULL) == 0;
-    if (!made || o->lane == NULL || o->folded == NULL || o->waiting.folded == NULL ||
-        o->merged.folded == NULL || o->buckets == NULL) {
+    if (pthread_mutex_init(&o->lock, NULL) != 0 || o->buckets == NULL) {
         overlay_free(o);
         return NULL;
     }
-    for (unsigned i = 0; i < lanes; i++)
-        STAILQ_INIT(&o->lane[i]);
     return o;
 }
 
@@ -78,17 +70,13 @@ void overlay_free(struct overlay *o)
 {
     if (o == NULL)
         return;
-    for (unsigned i = 0; o->lane != NULL && i < o->lanes; i++)
+    for (unsigned i = 0; i < o->lanes; i++)
         while (!STAILQ_EMPTY(&o->lane[i])) {
             struct entry *first = STAILQ_FIRST(&o->lane[i]);
             STAILQ_REMOVE_HEAD(&o->lane[i], next);
             free(first);
         }
     (void)pthread_mutex_destroy(&o->lock);
-    free(o->lane);
-    free(o->folded);
-    free(o->waiting.folded);
-    free(o->merged.folded);
     free(o->buckets);
     free(o);
 }
@@ -175,8 +163,8 @@ static void or_block(struct overlay *o, unsigned layer, const struct geometry *g
         if (one->layer != layer || one->key.shard != shard || one->key.block != block)
             continue;
         hash_place(g, one->key.hash, &place);
-        for (unsigned i = 0; i < g->hashes; i++)
-            bytes[place.bits[i] / 8] |= (uint8_t)(0x80u >> place.bits[i] % 8);
+        place.block = 0;
+        (void)block_set(g, &place, bytes);
     }
 }
 
@@ -268,7 +256,7 @@ void overlay_reset(struct overlay *o)
 {
     pthread_mutex_lock(&o->lock);
     forget_reads(o);
-    o->waiting.set = o->merged.set = false;
+    o->waits = o->then_waits = false;
     for (unsigned i = 0; i < o->lanes; i++) {
         while (!STAILQ_EMPTY(&o->lane[i]))
             drop_first(o, &o->lane[i]);
@@ -284,15 +272,15 @@ static bool reads_ended(const struct overlay *o, uint64_t ticket)
 
 static void drop(struct overlay *o)
 {
-    while (o->waiting.set && reads_ended(o, o->waiting.ticket)) {
+    while (o->waits && reads_ended(o, o->ticket)) {
         for (unsigned i = 0; i < o->lanes; i++)
             while (!STAILQ_EMPTY(&o->lane[i]) &&
-                   log_id_compare(STAILQ_FIRST(&o->lane[i])->id, o->waiting.folded[i]) <= 0)
+                   log_id_compare(STAILQ_FIRST(&o->lane[i])->id, o->bound[i]) <= 0)
                 drop_first(o, &o->lane[i]);
-        struct bound done = o->waiting;
-        o->waiting = o->merged;
-        o->merged = done;
-        o->merged.set = false;
+        o->waits = o->then_waits;
+        o->ticket = o->then_ticket;
+        memcpy(o->bound, o->folded, sizeof(o->bound));
+        o->then_waits = false;
     }
 }
 
@@ -302,10 +290,14 @@ void overlay_folded(struct overlay *o, const struct log_id *folded)
     for (unsigned i = 0; i < o->lanes; i++)
         if (log_id_compare(folded[i], o->folded[i]) > 0)
             o->folded[i] = folded[i];
-    struct bound *bound = o->waiting.set ? &o->merged : &o->waiting;
-    bound->set = true;
-    bound->ticket = o->tickets;
-    memcpy(bound->folded, o->folded, o->lanes * sizeof(*o->folded));
+    if (o->waits) {
+        o->then_waits = true;
+        o->then_ticket = o->tickets;
+    } else {
+        o->waits = true;
+        o->ticket = o->tickets;
+        memcpy(o->bound, o->folded, sizeof(o->bound));
+    }
     drop(o);
     pthread_mutex_unlock(&o->lock);
 }

@@ -20,6 +20,7 @@ static bool make_lock(pthread_rwlock_t *lock)
 enum err resident_new(struct resident **out, uint64_t mix, unsigned lanes, struct budget *budget,
                       struct error *e)
 {
+    assert(lanes <= LOG_LANES_MAX);
     struct resident *r = calloc(1, sizeof(*r));
     if (r == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
@@ -29,14 +30,7 @@ enum err resident_new(struct resident **out, uint64_t mix, unsigned lanes, struc
     r->view = r->base = 1;
     r->overlay = overlay_new(lanes);
     r->blocks = blocks_new(budget);
-    r->applied = calloc(lanes, sizeof(*r->applied));
-    r->counted = calloc(lanes, sizeof(*r->counted));
-    r->begun = calloc(lanes, sizeof(*r->begun));
-    r->keys = calloc(lanes, sizeof(*r->keys));
-    r->pinned_keys = calloc(lanes, sizeof(*r->pinned_keys));
-    bool made = make_lock(&r->changing);
-    if (!made || r->overlay == NULL || r->blocks == NULL || r->applied == NULL || r->counted == NULL ||
-        r->begun == NULL || r->keys == NULL || r->pinned_keys == NULL) {
+    if (!make_lock(&r->changing) || r->overlay == NULL || r->blocks == NULL) {
         resident_free(r);
         return error_set(e, ERR_NOMEM, "out of memory");
     }
@@ -70,11 +64,6 @@ void resident_free(struct resident *r)
     overlay_free(r->overlay);
     blocks_free(r->blocks);
     (void)pthread_rwlock_destroy(&r->changing);
-    free(r->applied);
-    free(r->counted);
-    free(r->begun);
-    free(r->keys);
-    free(r->pinned_keys);
     free(r);
 }
 
@@ -401,7 +390,7 @@ void resident_rebase(struct resident *r)
                 bitmap_change(r->layer[l], s, BITMAP_RELOADING);
     overlay_reset(r->overlay);
     r->folded_keys = 0;
-    memset(r->applied, 0, r->lanes * sizeof(*r->applied));
+    memset(r->applied, 0, sizeof(r->applied));
     atomic_fetch_add(&r->view, 1);
     atomic_fetch_add(&r->base, 1);
     note_change(r);

@@ -60,14 +60,15 @@ struct resident {
     /* states change under the write lock; entries are applied under the read lock */
     pthread_rwlock_t changing;
     unsigned lanes;
-    struct log_id *applied;  /* of each lane: the last entry; belongs to its applier */
-    struct log_id *counted;  /* of each lane: others count the keys up to this entry */
-    _Atomic unsigned *begun; /* of each lane: number of layers that have begun; belongs to its applier */
-    _Atomic uint64_t *keys;  /* of each lane: keys that set a bit of a whole shard; belongs to its applier */
-    _Atomic uint64_t *pinned_keys; /* of each lane: keys that set a bit of a pinned block only; the folder
-                                    * counts them, too */
-    _Atomic uint64_t folded_keys;  /* keys that set a bit in Redis, of a shard that is not whole; belongs to
-                                    * the folder */
+    /* Of each lane, and belonging to its applier: */
+    struct log_id applied[LOG_LANES_MAX];        /* the last entry */
+    struct log_id counted[LOG_LANES_MAX];        /* others count the keys up to this entry */
+    _Atomic unsigned begun[LOG_LANES_MAX];       /* number of layers that have begun */
+    _Atomic uint64_t keys[LOG_LANES_MAX];        /* keys that set a bit of a whole shard */
+    _Atomic uint64_t pinned_keys[LOG_LANES_MAX]; /* keys that set a bit of a pinned block only; the folder
+                                                  * counts them, too */
+    _Atomic uint64_t folded_keys; /* keys that set a bit in Redis, of a shard that is not whole; belongs to
+                                   * the folder */
     _Atomic unsigned layer_count;
     struct bitmap *layer[GENERATION_LAYERS_MAX];
 };

@@ -4,7 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 #include "base/random.h"
-#include "shard/redis/sync_client_replications.h"
+#include "shard/redis/sync_client.h"
+#include "shard/redis/wire/replication.h"
 #include "shard/filter/names.h"
 #include "shard/redis/script_call.h"
 

@@ -51,7 +51,6 @@
 #include "shard/filter/view.h"
 
 enum {
-    LOG_LANES_MAX = 16,
     LOG_WRITERS_MAX = 256,
     LOG_LEFT_MAX = 40,
     LOG_HISTORY_MAX = 40,

@@ -39,7 +39,7 @@ static void add_list(const struct handle *f, struct places *p)
 {
     struct place *one = &p->one[p->count++];
     *one = (struct place){
-        .where = sync_client_filters(f->redis, f->names.prefix), .listed = true, .kind = "list"};
+        .where = nodes_filters(sync_client_nodes(f->redis), f->names.prefix), .listed = true, .kind = "list"};
     one->key.length = (size_t)snprintf(one->key.text, sizeof(one->key.text), "%s:{%s:filters}:incarnations",
                                        f->names.prefix, f->names.prefix);
 }

@@ -282,7 +282,6 @@ static struct loaded load(struct server *s, const struct geometry *g)
                      .names = &s->names,
                      .placement = &s->placement,
                      .generation = 1,
-                     .piece_bytes = LOAD_PIECE,
                      .count = g->shards,
                      .eras = &s->eras,
                      .failed = on_failed};

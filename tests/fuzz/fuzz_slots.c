@@ -33,12 +33,11 @@ static void check_map(const struct slot_map *m)
     }
 }
 
-static void try_map(const redisReply *reply, bool shards, bool tls)
+static void try_map(const redisReply *reply, bool tls)
 {
     static struct slot_map m, copy;
     struct error e = {""};
-    enum err code = shards ? slot_map_parse_shards(&m, reply, "asked", tls, &e)
-                           : slot_map_parse_slots(&m, reply, "asked", &e);
+    enum err code = slot_map_parse(&m, reply, "asked", tls, &e);
     if (code != ERR_OK) {
         fuzz_check(m.count == 0 && m.node == NULL);
         return;
@@ -70,9 +69,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (redisReaderFeed(reader, (const char *)data, size) == REDIS_OK)
         while (redisReaderGetReply(reader, &reply) == REDIS_OK && reply != NULL) {
             const redisReply *r = reply;
-            try_map(r, false, false);
-            try_map(r, true, false);
-            try_map(r, true, true);
+            try_map(r, false);
+            try_map(r, true);
             if (r->type == REDIS_REPLY_ERROR) {
                 try_error(r->str, (size_t)r->len);
                 (void)(slots_error_passes(r->str) && slots_error_wants_map(r->str));

@@ -92,7 +92,6 @@ void folding_load_some(struct folding_member *p, struct load *l, unsigned layer,
                        .layer = layer,
                        .writer = {.number = UINT64_MAX},
                        .eras = &folding_any_era,
-                       .piece_bytes = LOAD_PIECE,
                        .first = first,
                        .count = count};
     must(load_begin(l, &e), e);

@@ -8,7 +8,8 @@
 #include <pthread.h>
 #include "shard/filter/block.h"
 #include "shard/redis/nodes/cluster.h"
-#include "shard/redis/sync_client_replications.h"
+#include "shard/redis/sync_client.h"
+#include "shard/redis/wire/replication.h"
 
 const struct geometry loads_g = {.shards = 6, .blocks = 1700, .block_bits = 1024, .hashes = 9};
 static const struct writer_token loads_writer = {.number = 7, .random = 8};
@@ -212,7 +213,6 @@ uint32_t loads_all(void)
                                .generation = GENERATION,
                                .writer = loads_writer,
                                .eras = &loads.eras,
-                               .piece_bytes = LOAD_PIECE,
                                .count = loads_g.shards,
                                .failed = on_failed};
     assert_int_equal(load_begin(&loads.load, NULL), ERR_OK);

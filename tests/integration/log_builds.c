@@ -339,7 +339,6 @@ static uint32_t load(struct reader *r, const struct generation *g)
                      .writer = {.number = UINT64_MAX},
                      .made = g->layers[0].token,
                      .eras = &log_stored()->eras,
-                     .piece_bytes = LOAD_PIECE,
                      .count = g->layers[0].geometry.shards};
     must(load_begin(&l, &e), e);
     load_and_wait(&l, own);

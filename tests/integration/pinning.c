@@ -150,16 +150,13 @@ static void on_done(void *arg, const struct block_result *result)
     (void)snprintf(q->text, sizeof(q->text), "%s", result->text);
 }
 
-void pinning_begin(struct pinning_request *q, struct pinning *p, uint64_t first, unsigned count,
-                   unsigned timeout_ms)
+void pinning_begin(struct pinning_request *q, struct pinning *p, uint64_t first, unsigned count)
 {
     struct error e = {""};
     *q = (struct pinning_request){.p = p, .count = count, .began = clock_mono_us()};
     for (unsigned i = 0; i < count; i++)
         q->hashes[i] = pinning_hash(first + i);
-    must(block_read_start(&q->read, &p->source, p->base, p->store, timeout_ms, q->hashes, count, on_done, q,
-                          &e),
-         e);
+    must(block_read_start(&q->read, &p->source, p->base, p->store, q->hashes, count, on_done, q, &e), e);
     assert_int_equal(q->told, 0);
 }
 
@@ -178,6 +175,13 @@ void pinning_wait(struct pinning_request *q)
         pinning_turn(q->p);
     }
     assert_int_equal(q->told, 1);
+}
+
+void pinning_waits(struct pinning_request *q, unsigned ms)
+{
+    for (uint64_t until = clock_mono_us() + ms * 1000ull; clock_mono_us() < until;)
+        pinning_turn(q->p);
+    assert_int_equal(q->told, 0);
 }
 
 void pinning_ends(struct pinning_request *q, enum err code, const char *text)

@@ -63,9 +63,10 @@ struct pinning_request {
     struct block_result result;
     char text[512];
 };
-void pinning_begin(struct pinning_request *q, struct pinning *p, uint64_t first, unsigned count,
-                   unsigned timeout_ms);
+void pinning_begin(struct pinning_request *q, struct pinning *p, uint64_t first, unsigned count);
 void pinning_turn(struct pinning *p);
+/* Check that there is no result within @ms. */
+void pinning_waits(struct pinning_request *q, unsigned ms);
 /* Wait for the result, which must be @code and @text. */
 void pinning_wait(struct pinning_request *q); /* until it ends, somehow */
 void pinning_ends(struct pinning_request *q, enum err code, const char *text);

@@ -68,10 +68,17 @@ static void on_reply(void *arg, const redisReply *reply)
     told[node].failed += reply == NULL;
 }
 
+static bool send_ping(struct async_client *s, unsigned where, async_client_reply_fn *fn, void *arg)
+{
+    static struct slot_redirect redirect;
+    static const size_t end = sizeof(ping) - 1;
+    return async_client_send_together(s, where, &redirect, 1, ping, &end, fn, arg) == 1;
+}
+
 static void ask(unsigned node)
 {
     static unsigned nodes[] = {GOOD, BAD};
-    bool sent = async_client_send(store, node, ping, sizeof(ping) - 1, on_reply, &nodes[node]);
+    bool sent = send_ping(store, node, on_reply, &nodes[node]);
     told[node].sent += sent;
     told[node].refused += !sent;
 }
@@ -318,7 +325,7 @@ static void test_a_client_that_rests__lets_others_ask_for_the_map(void **state)
     must(cluster_parse_seeds(&seeds, text, &e), e);
     struct nodes n = {.cluster = cluster_new(&seeds)};
     struct async_client *one = async_client_new(base, &n, TIMEOUT_MS, NULL);
-    assert_false(async_client_send(one, WHERE_SLOT, ping, sizeof(ping) - 1, NULL, NULL));
+    assert_false(send_ping(one, WHERE_SLOT, NULL, NULL));
     clock_sleep_us(2 * CLUSTER_PAUSE_MAX_MS * 1000);
     assert_false(cluster_may_refresh(n.cluster));
     async_client_rest(one);

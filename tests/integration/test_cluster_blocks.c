@@ -51,7 +51,7 @@ static void look(void)
 static bool has_moved(void)
 {
     struct pinning_request q;
-    pinning_begin(&q, &p, 0, PINNING_MANY, READ_MS);
+    pinning_begin(&q, &p, 0, PINNING_MANY);
     pinning_wait(&q);
     bool moved = q.result.code == ERR_FENCED && strstr(q.text, "slots have moved") != NULL;
     assert_true(moved == q.result.is_other_era && (moved || q.result.code == ERR_OK));
@@ -94,13 +94,13 @@ static void reads_present(uint64_t first, unsigned count)
 {
     struct pinning_request q;
     uint8_t answers[PINNING_MANY];
-    pinning_begin(&q, &p, first, count, READ_MS);
+    pinning_begin(&q, &p, first, count);
     pinning_wait(&q);
     for (unsigned looks = 0; looks < 3 && q.result.code == ERR_FENCED && strstr(q.text, "have moved") != NULL;
          looks++) {
         pinning_end(&q);
         look();
-        pinning_begin(&q, &p, first, count, READ_MS);
+        pinning_begin(&q, &p, first, count);
         pinning_wait(&q);
     }
     pinning_ends(&q, ERR_OK, "");
@@ -114,7 +114,7 @@ static void is_of_another_era(void)
 {
     struct pinning_request q;
     uint8_t answer;
-    pinning_begin(&q, &p, 0, 1, READ_MS);
+    pinning_begin(&q, &p, 0, 1);
     pinning_ends(&q, ERR_FENCED, "which the view does not accept");
     assert_true(q.result.is_other_era);
     pinning_look(&q, &answer);
@@ -241,11 +241,11 @@ static void test_a_slot_that_is_not_served__is_waited_for(void **state)
     for (unsigned i = 0; i < MASTERS; i++)
         must(client_ok(&cluster.client[i], &e, "CONFIG SET cluster-require-full-coverage no"), e);
     nobody_serves();
-    pinning_begin(&q, &p, 0, PINNING_MANY, SHORT_MS);
+    pinning_begin(&q, &p, 0, PINNING_MANY);
     cluster_note_moved(nodes.cluster, slot); /* as if a map came before the replies */
-    pinning_ends(&q, ERR_UNREACHABLE, "");
+    pinning_waits(&q, SHORT_MS);
     pinning_end(&q);
-    pinning_begin(&q, &p, 0, PINNING_MANY, READ_MS);
+    pinning_begin(&q, &p, 0, PINNING_MANY);
     for (unsigned i = 0; i < 100; i++)
         pinning_turn(&p);
     assert_int_equal(q.told, 0);
@@ -270,7 +270,7 @@ static void test_nodes_that_send_a_slot_round__are_told_of(void **state)
     pinning_command(&p, 0, pinning_place(0, 0).shard, "DEL %b", NULL,
                     0); /* or the slot could not be given away */
     set_owner(from, to);
-    pinning_begin(&q, &p, 0, PINNING_MANY, READ_MS);
+    pinning_begin(&q, &p, 0, PINNING_MANY);
     pinning_ends(&q, ERR_UNREACHABLE, "round and round");
     assert_in_range(q.took_us, 0, READ_MS * 1000 / 2);
     pinning_end(&q);

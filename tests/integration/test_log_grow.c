@@ -232,7 +232,6 @@ static void load_layer(struct member *p, unsigned layer, uint32_t expected)
                      .writer = {.number = UINT64_MAX},
                      .made = p->shape.layers[layer].token,
                      .eras = &w.view.eras,
-                     .piece_bytes = LOAD_PIECE,
                      .count = p->shape.layers[layer].geometry.shards};
     must(load_begin(&l, &e), e);
     load_and_wait(&l, w.link);

@@ -75,36 +75,35 @@ static struct health_row *add(struct node_health *h)
     return &h->row[h->count++];
 }
 
-/* Lock, and find the node's row, or make it. NULL: nodes->health is NULL, or no memory; nothing is locked. */
+/* Lock, and find the node's row, or make it; a row that nobody reads if nodes->health is NULL, or without
+ * memory. */
 static struct node_health_figures *begin(const struct nodes *nodes, const struct node *n)
 {
+    static _Thread_local struct node_health_figures nowhere;
     struct node_health *h = nodes->health;
     if (h == NULL)
-        return NULL;
+        return &nowhere;
     (void)pthread_mutex_lock(&h->lock);
     struct health_row *row = find(h, n->name);
     if (row == NULL && (row = add(h)) != NULL) {
         *row = (struct health_row){.last = 0};
         memcpy(row->figures.name, n->name, sizeof(row->figures.name));
     }
-    if (row == NULL) {
-        (void)pthread_mutex_unlock(&h->lock);
-        return NULL;
-    }
+    if (row == NULL)
+        return &nowhere;
     row->last = ++h->events;
     return &row->figures;
 }
 
 static void end(const struct nodes *nodes)
 {
-    (void)pthread_mutex_unlock(&nodes->health->lock);
+    if (nodes->health != NULL)
+        (void)pthread_mutex_unlock(&nodes->health->lock);
 }
 
 void node_health_opened(const struct nodes *nodes, const struct node *n)
 {
     struct node_health_figures *row = begin(nodes, n);
-    if (row == NULL)
-        return;
     row->connections++;
     row->missed = false;
     end(nodes);
@@ -113,8 +112,6 @@ void node_health_opened(const struct nodes *nodes, const struct node *n)
 void node_health_closed(const struct nodes *nodes, const struct node *n)
 {
     struct node_health_figures *row = begin(nodes, n);
-    if (row == NULL)
-        return;
     row->connections -= row->connections > 0;
     end(nodes);
 }
@@ -122,8 +119,6 @@ void node_health_closed(const struct nodes *nodes, const struct node *n)
 void node_health_failed(const struct nodes *nodes, const struct node *n, const char *why)
 {
     struct node_health_figures *row = begin(nodes, n);
-    if (row == NULL)
-        return;
     row->failures++;
     row->missed = true;
     row->error_ms = clock_wall_us() / 1000;
@@ -134,8 +129,6 @@ void node_health_failed(const struct nodes *nodes, const struct node *n, const c
 void node_health_down(const struct nodes *nodes, const struct node *n, bool down)
 {
     struct node_health_figures *row = begin(nodes, n);
-    if (row == NULL)
-        return;
     if (down)
         row->loops_down++;
     else
@@ -146,8 +139,6 @@ void node_health_down(const struct nodes *nodes, const struct node *n, bool down
 void node_health_reconnected(const struct nodes *nodes, const struct node *n)
 {
     struct node_health_figures *row = begin(nodes, n);
-    if (row == NULL)
-        return;
     row->reconnects++;
     end(nodes);
 }
@@ -155,8 +146,6 @@ void node_health_reconnected(const struct nodes *nodes, const struct node *n)
 void node_health_took(const struct nodes *nodes, const struct node *n, uint64_t us)
 {
     struct node_health_figures *row = begin(nodes, n);
-    if (row == NULL)
-        return;
     row->took.bucket[timing_bucket(us)]++;
     row->took.count++;
     row->took.sum_us += us;

@@ -264,18 +264,6 @@ unsigned nodes_filters(const struct nodes *nodes, const char *prefix)
 /* Not the name of a node: those have a port. */
 static const char pinned_cluster[] = "cluster";
 
-void nodes_pin(const struct nodes *nodes, struct generation *g)
-{
-    if (nodes->cluster != NULL) {
-        (void)snprintf(g->nodes[0], sizeof(g->nodes[0]), "%s", pinned_cluster);
-        g->node_count = 1;
-        return;
-    }
-    for (unsigned i = 0; i < nodes->count; i++)
-        memcpy(g->nodes[i], nodes->node[i].name, NODE_NAME_MAX);
-    g->node_count = nodes->count;
-}
-
 void placement_pin(const struct placement *p, const struct nodes *nodes, struct generation *g)
 {
     const char *name;
@@ -346,6 +334,13 @@ enum err placement_choose(struct placement *out, const struct nodes *nodes, cons
         if (code != ERR_OK || *at == '\0')
             return code;
     }
+}
+
+void nodes_pin(const struct nodes *nodes, struct generation *g)
+{
+    struct placement all;
+    if (placement_choose(&all, nodes, "", NULL) == ERR_OK)
+        placement_pin(&all, nodes, g);
 }
 
 static enum err resolve_cluster(struct placement *out, const struct names *names, const struct generation *g,

@@ -1,30 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "shard/redis/nodes/sentinels.h"
+#include "shard/redis/nodes/sentinels_internal.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include "base/log.h"
-
-struct master {
-    char name[NODE_NAME_MAX]; /* the sentinels' name of it */
-    char host[NODE_NAME_MAX]; /* "": unknown */
-    uint16_t port;
-    unsigned version;
-};
-
-struct sentinels {
-    pthread_mutex_t lock; /* guards host, port and version of the masters */
-    atomic_bool wanted;
-    int wake;
-    unsigned count;
-    struct master master[GENERATION_NODES_MAX];
-};
 
 static const char prefix[] = "sentinel:";
 
@@ -113,7 +94,7 @@ void sentinels_free(struct sentinels *s)
     free(s);
 }
 
-static struct master *find(struct sentinels *s, const struct node *n)
+static struct sentinel_master *find(struct sentinels *s, const struct node *n)
 {
     for (unsigned i = 0; i < s->count; i++)
         if (strcmp(s->master[i].name, n->host) == 0)
@@ -124,7 +105,7 @@ static struct master *find(struct sentinels *s, const struct node *n)
 bool sentinels_address(struct sentinels *s, const struct node *n, char host[NODE_NAME_MAX], uint16_t *port,
                        unsigned *version)
 {
-    struct master *m = find(s, n);
+    struct sentinel_master *m = find(s, n);
     if (m == NULL)
         return false;
     (void)pthread_mutex_lock(&s->lock);
@@ -133,62 +114,17 @@ bool sentinels_address(struct sentinels *s, const struct node *n, char host[NODE
     *version = m->version;
     (void)pthread_mutex_unlock(&s->lock);
     if (!atomic_exchange(&s->wanted, true))
-        sentinels_wake(s);
+        (void)eventfd_write(s->wake, 1);
     return host[0] != '\0';
 }
 
 bool sentinels_moved(struct sentinels *s, const struct node *n, unsigned version)
 {
-    struct master *m = find(s, n);
+    struct sentinel_master *m = find(s, n);
     if (m == NULL)
         return false;
     (void)pthread_mutex_lock(&s->lock);
     bool moved = m->version != version;
     (void)pthread_mutex_unlock(&s->lock);
     return moved;
-}
-
-/* --- for the thread that asks the sentinels --- */
-
-unsigned sentinels_count(const struct sentinels *s)
-{
-    return s->count;
-}
-
-const char *sentinels_master(const struct sentinels *s, unsigned i)
-{
-    return s->master[i].name;
-}
-
-bool sentinels_learn(struct sentinels *s, unsigned i, const char *host, uint16_t port)
-{
-    struct master *m = &s->master[i];
-    if (strcmp(m->host, host) == 0 && m->port == port)
-        return false;
-    log_info("sentinel_master", "master=%s host=%s port=%u", m->name, host, port);
-    (void)pthread_mutex_lock(&s->lock);
-    (void)snprintf(m->host, sizeof(m->host), "%s", host);
-    m->port = port;
-    m->version++;
-    (void)pthread_mutex_unlock(&s->lock);
-    return true;
-}
-
-bool sentinels_take_wanted(struct sentinels *s)
-{
-    return atomic_exchange(&s->wanted, false);
-}
-
-int sentinels_wake_fd(const struct sentinels *s)
-{
-    return s->wake;
-}
-
-void sentinels_wake(struct sentinels *s)
-{
-    static const uint64_t one = 1;
-    ssize_t n;
-    do
-        n = write(s->wake, &one, sizeof(one));
-    while (n < 0 && errno == EINTR);
 }

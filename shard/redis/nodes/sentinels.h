@@ -28,15 +28,4 @@ bool sentinels_address(struct sentinels *s, const struct node *n, char host[NODE
                        unsigned *version);
 /* True if the master's address has changed since @version. */
 bool sentinels_moved(struct sentinels *s, const struct node *n, unsigned version);
-
-/* --- for the one thread that asks the sentinels (sentinel_watch.h) --- */
-unsigned sentinels_count(const struct sentinels *s);
-const char *sentinels_master(const struct sentinels *s, unsigned i); /* the sentinels' name of the master */
-/* Set the master's address. True: it has changed. */
-bool sentinels_learn(struct sentinels *s, unsigned i, const char *host, uint16_t port);
-/* True if anybody wanted an address since the last call. */
-bool sentinels_take_wanted(struct sentinels *s);
-/* An eventfd that becomes readable when somebody wants an address, and by sentinels_wake(). */
-int sentinels_wake_fd(const struct sentinels *s);
-void sentinels_wake(struct sentinels *s);
 #endif

@@ -57,10 +57,11 @@ enum err greeting_judge_replication(bool cluster, const redisReply *reply, uint6
     return ERR_OK;
 }
 
-enum err greeting_judge(struct greeting *g, unsigned i, const redisReply *reply, struct error *e)
+enum err greeting_judge(const struct greeting *g, unsigned i, const redisReply *reply, struct error *e)
 {
+    uint64_t id;
     if (i + 1 == g->count && !g->watches)
-        return greeting_judge_replication(g->cluster, reply, &g->replication, e);
+        return greeting_judge_replication(g->cluster, reply, &id, e);
     if (reply->type != REDIS_REPLY_ERROR)
         return ERR_OK;
     /* A refused name does no harm; but without a login nothing else is allowed either. */

@@ -5,7 +5,7 @@
  * replication) when it starts, and when it is promoted. So under the same id no acknowledged write is
  * missing. Under another id some may be: single bits that a lagging replica never got, or that a file did not
  * have, which no tag shows. Here a replication id is a number: the first 16 of its 40 hexadecimal digits, all
- * of which are random. Pure; sync_client_replications.h asks the servers.
+ * of which are random. Pure; sync_client_replications() asks the servers.
  *
  * A server also draws a new id, with nothing lost, when its first replica attaches, and an hour
  * (repl-backlog-ttl) after its last replica left. Since Redis 7.0 a server counts the bytes that it received

@@ -16,7 +16,7 @@ static const struct plan_input plan_input = {.source_rows = ROWS, .memory_now = 
 
 static struct plan usual_plan(void)
 {
-    return (struct plan){.memory_new = NEW, .memory_peak = NOW + NEW, .memory_after = NEW, .partitions = 1};
+    return (struct plan){.memory_new = NEW, .memory_peak = NOW + NEW, .partitions = 1};
 }
 
 static struct preview made(const struct plan *plan, bool hold, bool full, double rate)

@@ -149,7 +149,7 @@ static void test_slots_reply__gives_owners_and_replicas(void **state)
         "*3\r\n"
         "*4\r\n:0\r\n:99\r\n" MASTER("7000")
             MASTER("7003") "*3\r\n:200\r\n:16383\r\n" MASTER("7001") "*3\r\n:150\r\n:150\r\n" MASTER("7000"));
-    assert_int_equal(slot_map_parse_slots(&m, r, "asked", &e), ERR_OK);
+    assert_int_equal(slot_map_parse(&m, r, "asked", false, &e), ERR_OK);
     assert_int_equal(m.count, 3);
     assert_int_equal(slot_map_masters(&m), 2);
     assert_int_equal(slot_map_covered(&m), 101 + 16184);
@@ -172,7 +172,7 @@ static void test_slots_reply__whose_host_is_missing_means_the_node_that_was_aske
                           "*3\r\n:0\r\n:9\r\n*4\r\n$-1\r\n:7000\r\n$1\r\nx\r\n*0\r\n"
                           "*3\r\n:10\r\n:19\r\n*2\r\n$0\r\n\r\n:7001\r\n"
                           "*3\r\n:20\r\n:29\r\n*2\r\n$1\r\n?\r\n:7002\r\n");
-    assert_int_equal(slot_map_parse_slots(&m, r, "fe80::1", &e), ERR_OK);
+    assert_int_equal(slot_map_parse(&m, r, "fe80::1", false, &e), ERR_OK);
     assert_int_equal(m.count, 2);
     assert_string_equal(m.node[m.owner[0]].name, "[fe80::1]:7000");
     assert_string_equal(m.node[m.owner[10]].name, "[fe80::1]:7001");
@@ -202,18 +202,18 @@ static void test_slots_reply__that_is_malformed_is_refused(void **state)
     for (size_t i = 0; i < sizeof(replies) / sizeof(replies[0]); i++) {
         struct error e = {""};
         redisReply *r = parse(replies[i]);
-        assert_int_equal(slot_map_parse_slots(&m, r, "asked", &e), ERR_PARSE);
+        assert_int_equal(slot_map_parse(&m, r, "asked", false, &e), ERR_PARSE);
         assert_int_equal(m.count, 0);
         assert_true(e.text[0] != '\0');
         freeReplyObject(r);
     }
     struct error e;
     redisReply *r = parse("-ERR This instance has cluster support disabled\r\n");
-    assert_int_equal(slot_map_parse_slots(&m, r, "asked", &e), ERR_REFUSED);
+    assert_int_equal(slot_map_parse(&m, r, "asked", false, &e), ERR_REFUSED);
     assert_string_equal(e.text, "ERR This instance has cluster support disabled");
     freeReplyObject(r);
     r = parse("-LOADING Redis is loading the dataset in memory\r\n");
-    assert_int_equal(slot_map_parse_shards(&m, r, "asked", false, &e), ERR_UNREACHABLE);
+    assert_int_equal(slot_map_parse(&m, r, "asked", false, &e), ERR_UNREACHABLE);
     freeReplyObject(r);
 }
 
@@ -238,7 +238,7 @@ static void test_shards_reply__names_masters_without_slots_too(void **state)
                       SHARD("*0\r\n", "*1\r\n" NODE("5", "15", "6", "master", "6", "online"))
                           SHARD("*0\r\n", "*2\r\n" NODE("6", "16", "6", "master", "6", "failed")
                                               NODE("7", "17", "6", "master", "4", "fail")));
-    assert_int_equal(slot_map_parse_shards(&m, r, "asked", false, &e), ERR_OK);
+    assert_int_equal(slot_map_parse(&m, r, "asked", false, &e), ERR_OK);
     assert_int_equal(m.node[m.owner[0]].port, 2); /* the one of two masters that is online */
     assert_int_equal(m.node[m.owner[29]].port, 2);
     assert_int_equal(m.node[m.owner[10]].port, 4); /* failed, and not replaced yet */
@@ -248,7 +248,7 @@ static void test_shards_reply__names_masters_without_slots_too(void **state)
     assert_true(slot_map_find(&m, "h", 7) == m.count);
     assert_true(m.node[slot_map_find(&m, "h", 3)].replica);
     slot_map_fini(&m);
-    assert_int_equal(slot_map_parse_shards(&m, r, "asked", true, &e), ERR_OK);
+    assert_int_equal(slot_map_parse(&m, r, "asked", true, &e), ERR_OK);
     assert_int_equal(m.node[m.owner[0]].port, 12);
     slot_map_fini(&m);
     freeReplyObject(r);
@@ -261,7 +261,7 @@ static void test_shards_reply__names_masters_without_slots_too(void **state)
                                           "*1\r\n" SHARD("*0\r\n", "*1\r\n:1\r\n")};
     for (size_t i = 0; i < sizeof(replies) / sizeof(replies[0]); i++) {
         r = parse(replies[i]);
-        assert_int_equal(slot_map_parse_shards(&m, r, "asked", false, &e), ERR_PARSE);
+        assert_int_equal(slot_map_parse(&m, r, "asked", false, &e), ERR_PARSE);
         freeReplyObject(r);
     }
 }

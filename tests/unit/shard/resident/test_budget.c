@@ -26,23 +26,6 @@ static void test_budget_parse_group__reads_both_versions(void **state)
     assert_true(group("") == UINT64_MAX && group("-1\n") == UINT64_MAX && group("12 3") == UINT64_MAX);
 }
 
-static uint64_t machine(const char *text)
-{
-    return budget_parse_machine(text, strlen(text));
-}
-
-static void test_budget_parse_machine__finds_its_memory(void **state)
-{
-    (void)state;
-    assert_int_equal(machine("MemTotal:       24689124 kB\nMemFree:          1 kB\n"),
-                     UINT64_C(24689124) * 1024);
-    assert_int_equal(machine("MemFree: 5 kB\nMemTotal: 7 kB"), 7 * 1024);
-    assert_int_equal(machine(""), 0);
-    assert_int_equal(machine("MemTotal:"), 0);
-    assert_int_equal(machine("MemTotal: 99999999999999999999 kB\n"), 0);
-    assert_int_equal(machine("MemTotal: 18446744073709551615 kB\n"), 0);
-}
-
 static void is_path(const char *text, unsigned version, const char *expected)
 {
     size_t n = 0;
@@ -154,7 +137,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_budget_parse_group__reads_both_versions),
-        cmocka_unit_test(test_budget_parse_machine__finds_its_memory),
         cmocka_unit_test(test_budget_parse_path__finds_the_group_of_each_version),
         cmocka_unit_test(test_budget_granted__takes_the_least_of_the_groups_above),
         cmocka_unit_test(test_budget_default__is_at_most_half_of_the_machine),
