@@ -17,10 +17,9 @@ static void take_finding(void *arg, const struct doctor_finding *finding)
     all->count++;
 }
 
-enum err admin_doctor(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
+enum err admin_doctor(struct admin *a, struct admin_call *call UNUSED, struct reply *r,
+                      struct error *e UNUSED)
 {
-    (void)call;
-    (void)e;
     struct fields all;
     fields_begin(&all, r->protocol);
     const struct doctor_options o = {a->config, &a->service->nodes, a->service->version, take_finding, &all};

@@ -80,10 +80,8 @@ static void put_node(struct admin *a, struct reply *r, const struct node_health_
     fields_end(&f, r);
 }
 
-enum err admin_nodes(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
+enum err admin_nodes(struct admin *a, struct admin_call *call UNUSED, struct reply *r, struct error *e UNUSED)
 {
-    (void)call;
-    (void)e;
     const struct nodes *nodes = &a->service->nodes;
     uint64_t deadline_us = clock_mono_us() + (uint64_t)BUDGET_MS * 1000;
     struct fields entries;

@@ -90,11 +90,8 @@ static enum err rate_of_last_run(struct outlook *o, struct error *e)
     return ERR_OK;
 }
 
-static void pass_over(void *arg, const char *key, size_t length)
+static void pass_over(void *arg UNUSED, const char *key UNUSED, size_t length UNUSED)
 {
-    (void)arg;
-    (void)key;
-    (void)length;
 }
 
 static enum err rate_of_one_page(struct outlook *o, struct error *e)

@@ -168,9 +168,8 @@ static bool is_operation(const struct command *command)
 
 /* --- rows and columns of the meter --- */
 
-static const char *meter_label(size_t row, unsigned i)
+static const char *meter_label(size_t row, unsigned i UNUSED)
 {
-    (void)i;
     return row < command_count ? command_table[row].name : "unknown";
 }
 

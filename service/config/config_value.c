@@ -56,9 +56,8 @@ static void format_mode(uint64_t value, struct buffer *out)
     buffer_printf(out, "%o", (unsigned)value);
 }
 
-static bool parse_roles(const char *text, size_t length, uint64_t *out)
+static bool parse_roles(const char *text, size_t length UNUSED, uint64_t *out)
 {
-    (void)length;
     unsigned roles = 0;
     bool ok = roles_parse(text, &roles);
     *out = roles;

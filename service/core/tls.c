@@ -34,9 +34,8 @@ static enum err load_clients(SSL_CTX *x, const struct config *c, struct error *e
  * keeps it until the handshake has ended. So a handshake fails whose ClientHello does not end with its first
  * record, or that is large. All clients put it into one record, which is read whole before OpenSSL looks at
  * it. */
-static void on_handshake(const SSL *ssl, int where, int result)
+static void on_handshake(const SSL *ssl, int where, int result UNUSED)
 {
-    (void)result;
     if (where == SSL_CB_ACCEPT_EXIT && SSL_in_init(ssl) &&
         (SSL_get_state(ssl) == TLS_ST_SR_CLNT_HELLO || BIO_number_read(SSL_get_rbio(ssl)) > HANDSHAKE_MAX))
         ERR_raise(ERR_LIB_SSL, SSL_R_EXCESSIVE_MESSAGE_SIZE); /* what libevent sees in place of "read more" */

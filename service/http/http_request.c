@@ -223,10 +223,8 @@ void http_no_memory(struct http_request *r)
     http_error(r, ERR_NOMEM, "out of memory");
 }
 
-static void on_deadline(evutil_socket_t fd, short events, void *arg)
+static void on_deadline(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
-    (void)fd;
-    (void)events;
     struct http_request *r = arg;
     if (r->late != NULL)
         r->late(r->late_arg);

@@ -318,10 +318,9 @@ static void take_bytes_read(struct client *c, char *bytes, size_t length)
         client_advance(c);
 }
 
-void client_on_bytes(evutil_socket_t fd, short events, void *arg)
+void client_on_bytes(evutil_socket_t fd, short events UNUSED, void *arg)
 {
     struct client *c = arg;
-    (void)events;
     ssize_t n = recv(fd, c->worker->read, WORKER_READ, MSG_DONTWAIT);
     if (n > 0)
         take_bytes_read(c, c->worker->read, (size_t)n);

@@ -281,10 +281,8 @@ static size_t bytes_of(const struct argument *keys, size_t count)
     return bytes;
 }
 
-static void on_turn(evutil_socket_t fd, short events, void *arg)
+static void on_turn(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
-    (void)fd;
-    (void)events;
     struct client *c = arg;
     c->turn_is_due = false;
     client_advance(c);
