@@ -7,9 +7,7 @@
 #include <openssl/x509v3.h>
 #include "base/log.h"
 #include "migrate/source/dsn.h"
-#include "shard/redis/nodes/cluster.h"
 #include "shard/redis/wire/node_tls.h"
-#include "shard/redis/nodes/sentinels.h"
 
 enum { HANDSHAKE_MAX = SSL3_RT_MAX_PLAIN_LENGTH + 4096 }; /* bytes that a client sends */
 

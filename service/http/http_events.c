@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
-#include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include "base/clock.h"
 #include "base/log.h"
