@@ -257,8 +257,8 @@ U("filters_max", CONFIG_COUNT, filters_max, "0", 0, 1e9, RELOAD,
   "Most filters that match these patterns. At this number the user creates no more. 0: no limit.")
 U("bytes_max", CONFIG_BYTES, bytes_max, "0", 0, 1ull << 50, RELOAD,
   "Memory in Redis that these filters may take in all. Beyond that, the user creates no filter, and none grows by the "
-  "user's adds. 0: each filter that the user creates may take a quarter of the memory that Redis has left; no limit for "
-  "the role admin.")
+  "user's adds. 0: each filter that the user creates may take a quarter of the memory that Redis has left; no limit "
+  "for the role admin.")
 U("enabled", CONFIG_BOOL, enabled, "yes", 0, 0, RELOAD,
   "no: this user cannot log in.")
 
