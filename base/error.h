@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #define MUST_CHECK __attribute__((warn_unused_result))
+#define UNUSED __attribute__((unused)) /* a parameter that the type of a function asks for */
 #define PRINTF_LIKE(string_index, first_index) __attribute__((format(printf, string_index, first_index)))
 
 /* One row for each code: its number, negative and stable; its name in logs, HTTP and JSON; the beginning of

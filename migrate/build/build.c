@@ -161,10 +161,9 @@ enum err build_page_end(struct build *b, unsigned writer, struct error *e)
 
 /* --- entries of the lanes --- */
 
-static enum err put_entry(void *arg, const struct tail_record *record, struct error *e)
+static enum err put_entry(void *arg, const struct tail_record *record, struct error *e UNUSED)
 {
     struct build *b = arg;
-    (void)e;
     for (unsigned i = 0; i < record->entry.count; i++)
         build_put(b, b->o.writers, log_entry_hash(&record->entry, i));
     return ERR_OK;

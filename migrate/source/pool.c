@@ -7,7 +7,6 @@
 #include "migrate/source/pool.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>

@@ -48,10 +48,9 @@ struct failure {
     struct error *e;
 };
 
-static void on_failed(void *arg, uint32_t shard, enum err code, const char *why)
+static void on_failed(void *arg, uint32_t shard UNUSED, enum err code, const char *why)
 {
     struct failure *f = arg;
-    (void)shard;
     if (f->code == ERR_OK)
         f->code = error_set(f->e, code, "%s", why);
 }

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "base/clock.h"
 #include "base/log.h"
 #include "service/config/users.h"
 #include "service/meter/fills.h"
@@ -211,7 +210,7 @@ static struct admin *admin_new(struct admin_threads *t, const char *name)
 {
     struct service *s = t->service;
     struct admin *a = calloc(1, sizeof(*a));
-    if (a == NULL || (a->postgres = pooled_new("twinbloom plan")) == NULL)
+    if (a == NULL)
         abort();
     a->threads = t;
     a->service = s;
@@ -224,7 +223,6 @@ static void admin_free(struct admin *a)
 {
     handle_fini(&a->handle);
     sync_client_free(a->redis);
-    pooled_free(a->postgres);
     key_client_free(a->client);
     shards_cache_free(a->shards);
     free(a);
@@ -263,14 +261,8 @@ static void *serve(void *arg)
     a->handle.requests_wait = !aside;
     if (aside)
         complete_registries(a);
-    while (!atomic_load(d->end)) {
+    while (!atomic_load(d->end))
         mailbox_wait(d->mailbox, WAIT_MS);
-        if (!aside)
-            continue;
-        const struct config *config = live_config_acquire(t->service->config);
-        pooled_tidy(a->postgres, config->dsn, (unsigned)config->postgres_timeout_ms, clock_mono_us());
-        config_release(config);
-    }
     mailbox_run(d->mailbox); /* calls that still wait get an answer */
     admin_free(a);
     return NULL;

@@ -10,7 +10,6 @@
 #include "base/mailbox.h"
 #include "base/span.h"
 #include "expansion/record/control.h"
-#include "migrate/source/pooled.h"
 #include "service/protocol/resp.h"
 #include "service/protocol/reply.h"
 #include "service/jobs/runner.h"
@@ -41,7 +40,6 @@ struct admin {
     struct service *service;
     const struct config *config; /* held for one call */
     struct sync_client *redis;
-    struct pooled *postgres;     /* for plans */
     struct handle handle;        /* each call sets its names */
     struct view view;            /* scratch memory */
     struct key_client *client;   /* NULL: not opened yet */

@@ -48,10 +48,9 @@ enum err admin_drop(struct admin *a, struct admin_call *call, struct reply *r, s
     return ERR_OK;
 }
 
-enum err admin_delete(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
+enum err admin_delete(struct admin *a, struct admin_call *call, struct reply *r UNUSED, struct error *e)
 {
     const struct argument name = {.bytes = call->filter, .length = call->filter_length};
-    (void)r;
     if (config_find(a->config, name.bytes, name.length) != NULL)
         return refuse_configured(name.bytes, name.length, e);
     enum err code =

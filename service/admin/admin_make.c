@@ -2,9 +2,8 @@
 /* Filters are made for somebody who has a quota: BF.RESERVE, TB.INIT, by an add. */
 #include "service/admin/admin.h"
 
-enum err admin_create(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
+enum err admin_create(struct admin *a, struct admin_call *call, struct reply *r UNUSED, struct error *e)
 {
-    (void)r;
     struct error ignored;
     uint64_t bytes = filter_make_bytes(a->config, call->filter, call->filter_length, &call->creation);
     enum err code = admin_quota(a, call, QUOTA_MAKE, bytes, e);
@@ -15,9 +14,8 @@ enum err admin_create(struct admin *a, struct admin_call *call, struct reply *r,
                                         &call->creation, e);
 }
 
-enum err admin_grow(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
+enum err admin_grow(struct admin *a, struct admin_call *call, struct reply *r UNUSED, struct error *e)
 {
-    (void)r;
     return admin_quota(a, call, QUOTA_GROW, 0, e);
 }
 

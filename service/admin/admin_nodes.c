@@ -10,6 +10,7 @@
 #include "base/info.h"
 #include "expansion/job/memory.h"
 #include "service/admin/admin.h"
+#include "service/doctor/doctor.h"
 #include "service/protocol/field.h"
 #include "shard/redis/nodes/health.h"
 
@@ -80,10 +81,8 @@ static void put_node(struct admin *a, struct reply *r, const struct node_health_
     fields_end(&f, r);
 }
 
-enum err admin_nodes(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
+enum err admin_nodes(struct admin *a, struct admin_call *call UNUSED, struct reply *r, struct error *e UNUSED)
 {
-    (void)call;
-    (void)e;
     const struct nodes *nodes = &a->service->nodes;
     uint64_t deadline_us = clock_mono_us() + (uint64_t)BUDGET_MS * 1000;
     struct fields entries;
@@ -96,5 +95,31 @@ enum err admin_nodes(struct admin *a, struct admin_call *call, struct reply *r, 
     for (; node_health_read(nodes, (unsigned)entries.count, &n); entries.count++)
         put_node(a, &entries.reply, &n, clock_mono_us() < deadline_us ? masters : 0);
     fields_end_list(&entries, r);
+    return ERR_OK;
+}
+
+/* --- TB.DOCTOR: the doctor's findings, as a list of maps --- */
+
+static void take_finding(void *arg, const struct doctor_finding *finding)
+{
+    struct fields *all = arg, f;
+    fields_begin(&f, all->reply.protocol);
+    field_text(&f, "probe", finding->probe);
+    field_text(&f, "subject", finding->subject);
+    field_text(&f, "state", doctor_state_name(finding->state));
+    field_text(&f, "found", finding->found);
+    field_text(&f, "remedy", finding->remedy);
+    fields_end(&f, &all->reply);
+    all->count++;
+}
+
+enum err admin_doctor(struct admin *a, struct admin_call *call UNUSED, struct reply *r,
+                      struct error *e UNUSED)
+{
+    struct fields all;
+    fields_begin(&all, r->protocol);
+    const struct doctor_options o = {a->config, &a->service->nodes, a->service->version, take_finding, &all};
+    doctor_run(&o);
+    fields_end_list(&all, r);
     return ERR_OK;
 }

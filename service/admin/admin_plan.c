@@ -36,12 +36,21 @@ static bool is_refusal(enum err code)
 
 /* --- collecting facts --- */
 
+static enum err open_source(struct outlook *o, struct error *e)
+{
+    struct source_config config = o->options.source;
+    config.application = "twinbloom plan";
+    config.watch = (struct source_watch){0};
+    enum err code = source_open(&o->source, &config, o->options.postgres_timeout_ms, e);
+    return code == ERR_OK ? source_check(o->source, e) : code;
+}
+
 /* ERR_RANGE, ERR_REFUSED: a job would fail likewise. */
 static enum err make_plan(struct outlook *o, struct error *e)
 {
     enum err code = survey_nodes(&o->options, o->a->redis, &o->on, e);
     if (code == ERR_OK)
-        code = pooled_open(o->a->postgres, &o->source, &o->options.source, o->options.postgres_timeout_ms, e);
+        code = open_source(o, e);
     if (code == ERR_OK)
         code = survey_plan(&o->options, &o->a->view, o->source, &o->on, &o->in, &o->plan, e);
     if (code != ERR_OK)
@@ -81,11 +90,8 @@ static enum err rate_of_last_run(struct outlook *o, struct error *e)
     return ERR_OK;
 }
 
-static void pass_over(void *arg, const char *key, size_t length)
+static void pass_over(void *arg UNUSED, const char *key UNUSED, size_t length UNUSED)
 {
-    (void)arg;
-    (void)key;
-    (void)length;
 }
 
 static enum err rate_of_one_page(struct outlook *o, struct error *e)
@@ -239,7 +245,7 @@ enum err admin_plan(struct admin *a, struct admin_call *call, struct reply *r, s
         code = rate_of_last_run(&o, e);
     if (code == ERR_OK && call->dry_run && o.rate <= 0)
         code = rate_of_one_page(&o, e);
-    pooled_close(a->postgres, o.source);
+    source_close(o.source);
     if (code == ERR_OK || is_refusal(code)) {
         answer(&o, code, r);
         code = ERR_OK;

@@ -94,7 +94,7 @@ static void take_list(struct look *l, enum watching_kind kind, admin_fn *fn)
 
 /* --- the call --- */
 
-enum err admin_watching(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
+enum err admin_watching(struct admin *a, struct admin_call *call, struct reply *r UNUSED, struct error *e)
 {
     struct look l = {.a = a,
                      .call = call,
@@ -106,7 +106,6 @@ enum err admin_watching(struct admin *a, struct admin_call *call, struct reply *
     for (size_t i = 0; i < all.count; i++)
         take(&l, all.name[i].at, all.name[i].length);
     admin_names_free(&all);
-    (void)r;
     if ((call->flags & WATCHING_STATUS) == 0)
         return code;
     take_list(&l, WATCHING_NODES, admin_nodes);

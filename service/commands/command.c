@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include "base/log.h"
 #include "service/config/users.h"
@@ -168,9 +167,8 @@ static bool is_operation(const struct command *command)
 
 /* --- rows and columns of the meter --- */
 
-static const char *meter_label(size_t row, unsigned i)
+static const char *meter_label(size_t row, unsigned i UNUSED)
 {
-    (void)i;
     return row < command_count ? command_table[row].name : "unknown";
 }
 

@@ -36,17 +36,14 @@ bool command_read_name(struct client *c, char *out, size_t size, const struct ar
     return set_text(c, "Client names", out, size, name);
 }
 
-void command_client_setname(struct client *c, const struct argument *a, size_t count)
+void command_client_setname(struct client *c, const struct argument *a, size_t count UNUSED)
 {
-    (void)count;
     if (command_read_name(c, c->name, sizeof(c->name), &a[2]))
         command_ok(c);
 }
 
-void command_client_getname(struct client *c, const struct argument *a, size_t count)
+void command_client_getname(struct client *c, const struct argument *a UNUSED, size_t count UNUSED)
 {
-    (void)a;
-    (void)count;
     struct reply r = client_reply_begin(c);
     if (c->name[0] == '\0')
         reply_null(&r);
@@ -55,9 +52,8 @@ void command_client_getname(struct client *c, const struct argument *a, size_t c
     client_reply_end(c);
 }
 
-void command_client_setinfo(struct client *c, const struct argument *a, size_t count)
+void command_client_setinfo(struct client *c, const struct argument *a, size_t count UNUSED)
 {
-    (void)count;
     bool done = false;
     if (argument_is(&a[2], "LIB-NAME"))
         done = set_text(c, "lib-name", c->library, sizeof(c->library), &a[3]);
@@ -69,19 +65,15 @@ void command_client_setinfo(struct client *c, const struct argument *a, size_t c
         command_ok(c);
 }
 
-void command_client_id(struct client *c, const struct argument *a, size_t count)
+void command_client_id(struct client *c, const struct argument *a UNUSED, size_t count UNUSED)
 {
-    (void)a;
-    (void)count;
     struct reply r = client_reply_begin(c);
     reply_integer(&r, (int64_t)c->id);
     client_reply_end(c);
 }
 
-void command_client_info(struct client *c, const struct argument *a, size_t count)
+void command_client_info(struct client *c, const struct argument *a UNUSED, size_t count UNUSED)
 {
-    (void)a;
-    (void)count;
     struct buffer line = {0};
     client_list_line(&line, c);
     struct reply r = client_reply_begin(c);
@@ -94,18 +86,16 @@ void command_client_info(struct client *c, const struct argument *a, size_t coun
 }
 
 /* There is no eviction here, and keys have no age, so both settings already apply. */
-void command_client_on_off(struct client *c, const struct argument *a, size_t count)
+void command_client_on_off(struct client *c, const struct argument *a, size_t count UNUSED)
 {
-    (void)count;
     if (argument_is(&a[2], "ON") || argument_is(&a[2], "OFF"))
         command_ok(c);
     else
         client_error(c, "ERR syntax error");
 }
 
-void command_client_reply(struct client *c, const struct argument *a, size_t count)
+void command_client_reply(struct client *c, const struct argument *a, size_t count UNUSED)
 {
-    (void)count;
     if (argument_is(&a[2], "ON"))
         command_ok(c);
     else if (argument_is(&a[2], "OFF") || argument_is(&a[2], "SKIP"))
@@ -117,9 +107,8 @@ void command_client_reply(struct client *c, const struct argument *a, size_t cou
 /* There are no invalidations here, so a client that caches would keep "absent" after the key was added.
  * Libraries that ask for tracking while they connect try again after any error, so the error says what to
  * turn off. */
-void command_client_tracking(struct client *c, const struct argument *a, size_t count)
+void command_client_tracking(struct client *c, const struct argument *a, size_t count UNUSED)
 {
-    (void)count;
     if (argument_is(&a[2], "OFF"))
         command_ok(c);
     else if (argument_is(&a[2], "ON"))

@@ -114,10 +114,8 @@ void command_config_set(struct client *c, const struct argument *a, size_t count
 
 /* --- REWRITE --- */
 
-void command_config_rewrite(struct client *c, const struct argument *a, size_t count)
+void command_config_rewrite(struct client *c, const struct argument *a UNUSED, size_t count UNUSED)
 {
-    (void)a;
-    (void)count;
     client_error(c,
                  "ERR CONFIG REWRITE is not offered: the configuration file is yours; write into it what is "
                  "to outlast the next SIGHUP or restart");

@@ -19,26 +19,21 @@ void command_ping(struct client *c, const struct argument *a, size_t count)
     client_reply_end(c);
 }
 
-void command_echo(struct client *c, const struct argument *a, size_t count)
+void command_echo(struct client *c, const struct argument *a, size_t count UNUSED)
 {
-    (void)count;
     struct reply r = client_reply_begin(c);
     reply_bulk(&r, a[1].bytes, a[1].length);
     client_reply_end(c);
 }
 
-void command_quit(struct client *c, const struct argument *a, size_t count)
+void command_quit(struct client *c, const struct argument *a UNUSED, size_t count UNUSED)
 {
-    (void)a;
-    (void)count;
     command_ok(c);
     client_close_after_reply(c);
 }
 
-static void welcome_auth(struct client *c, const struct greeting *g, struct reply *r)
+static void welcome_auth(struct client *c UNUSED, const struct greeting *g UNUSED, struct reply *r)
 {
-    (void)c;
-    (void)g;
     reply_simple(r, "OK");
 }
 
@@ -145,9 +140,8 @@ void command_hello(struct client *c, const struct argument *a, size_t count)
     client_reply_end(c);
 }
 
-void command_select(struct client *c, const struct argument *a, size_t count)
+void command_select(struct client *c, const struct argument *a, size_t count UNUSED)
 {
-    (void)count;
     int64_t index;
     if (!number_i64(a[1].bytes, a[1].length, &index))
         client_error(c, "ERR value is not an integer or out of range");
@@ -157,10 +151,8 @@ void command_select(struct client *c, const struct argument *a, size_t count)
         command_ok(c);
 }
 
-void command_reset(struct client *c, const struct argument *a, size_t count)
+void command_reset(struct client *c, const struct argument *a UNUSED, size_t count UNUSED)
 {
-    (void)a;
-    (void)count;
     client_drop_transaction(c);
     c->protocol = 2;
     c->name[0] = '\0';
@@ -172,10 +164,8 @@ void command_reset(struct client *c, const struct argument *a, size_t count)
 
 /* --- transactions: in order on one connection; commands of other clients may run in between --- */
 
-void command_multi(struct client *c, const struct argument *a, size_t count)
+void command_multi(struct client *c, const struct argument *a UNUSED, size_t count UNUSED)
 {
-    (void)a;
-    (void)count;
     if (c->in_transaction) {
         client_error(c, "ERR MULTI calls can not be nested");
         return;
@@ -184,10 +174,8 @@ void command_multi(struct client *c, const struct argument *a, size_t count)
     command_ok(c);
 }
 
-void command_discard(struct client *c, const struct argument *a, size_t count)
+void command_discard(struct client *c, const struct argument *a UNUSED, size_t count UNUSED)
 {
-    (void)a;
-    (void)count;
     if (!c->in_transaction) {
         client_error(c, "ERR DISCARD without MULTI");
         return;
@@ -198,25 +186,19 @@ void command_discard(struct client *c, const struct argument *a, size_t count)
 
 /* WATCH promises that EXEC fails if a filter has changed. That cannot be guaranteed here, so WATCH is
  * refused. */
-void command_watch(struct client *c, const struct argument *a, size_t count)
+void command_watch(struct client *c, const struct argument *a UNUSED, size_t count UNUSED)
 {
-    (void)a;
-    (void)count;
     client_error(c, c->in_transaction ? "ERR WATCH inside MULTI is not allowed"
                                       : "ERR WATCH is not offered: filters cannot be watched for changes");
 }
 
-void command_unwatch(struct client *c, const struct argument *a, size_t count)
+void command_unwatch(struct client *c, const struct argument *a UNUSED, size_t count UNUSED)
 {
-    (void)a;
-    (void)count;
     command_ok(c);
 }
 
-void command_exec(struct client *c, const struct argument *a, size_t count)
+void command_exec(struct client *c, const struct argument *a UNUSED, size_t count UNUSED)
 {
-    (void)a;
-    (void)count;
     if (!c->in_transaction) {
         client_error(c, "ERR EXEC without MULTI");
         return;

@@ -48,9 +48,8 @@ static uint64_t resident_bytes(void)
 }
 
 /* The memory of this process. The filters lie in Redis; see TB.STATUS. */
-static void memory(struct buffer *out, struct service *s, const struct config *config)
+static void memory(struct buffer *out, struct service *s, const struct config *config UNUSED)
 {
-    (void)config;
     uint64_t bytes = resident_bytes();
     uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     buffer_printf(out,
@@ -60,19 +59,16 @@ static void memory(struct buffer *out, struct service *s, const struct config *c
                   bytes, (double)bytes / 1048576.0, bytes, machine, atomic_load(&s->client_memory));
 }
 
-static void stats(struct buffer *out, struct service *s, const struct config *config)
+static void stats(struct buffer *out, struct service *s, const struct config *config UNUSED)
 {
-    (void)config;
     buffer_printf(out,
                   "total_connections_received:%" PRIuFAST64 "\r\ntotal_commands_processed:%" PRIuFAST64
                   "\r\nrejected_connections:%" PRIuFAST64 "\r\nexpired_keys:0\r\nevicted_keys:0\r\n",
                   atomic_load(&s->connections), atomic_load(&s->commands), atomic_load(&s->rejected));
 }
 
-static void cpu(struct buffer *out, struct service *s, const struct config *config)
+static void cpu(struct buffer *out, struct service *s UNUSED, const struct config *config UNUSED)
 {
-    (void)s;
-    (void)config;
     struct rusage u = {0};
     (void)getrusage(RUSAGE_SELF, &u);
     buffer_printf(out, "used_cpu_sys:%ld.%06ld\r\nused_cpu_user:%ld.%06ld\r\n", (long)u.ru_stime.tv_sec,
@@ -80,9 +76,8 @@ static void cpu(struct buffer *out, struct service *s, const struct config *conf
 }
 
 /* The number of filters that the controller found last. */
-static void keyspace(struct buffer *out, struct service *s, const struct config *config)
+static void keyspace(struct buffer *out, struct service *s, const struct config *config UNUSED)
 {
-    (void)config;
     uint_fast64_t filters = atomic_load(&s->filters);
     if (filters > 0)
         buffer_printf(out, "db0:keys=%" PRIuFAST64 ",expires=0,avg_ttl=0\r\n", filters);
@@ -103,9 +98,8 @@ static const char *nodes_mode(const struct service *s)
 }
 
 /* For users who may not use all filters: without names and errors. */
-static void nodes_in_short(struct buffer *out, struct service *s, const struct config *config)
+static void nodes_in_short(struct buffer *out, struct service *s, const struct config *config UNUSED)
 {
-    (void)config;
     struct node_health_figures f;
     bool up = true;
     for (unsigned i = 0; node_health_read(&s->nodes, i, &f); i++)
@@ -114,9 +108,8 @@ static void nodes_in_short(struct buffer *out, struct service *s, const struct c
 }
 
 /* Figures for all threads of this process together. The error comes last, as it may contain commas. */
-static void nodes(struct buffer *out, struct service *s, const struct config *config)
+static void nodes(struct buffer *out, struct service *s, const struct config *config UNUSED)
 {
-    (void)config;
     struct node_health_figures f;
     buffer_printf(out, "nodes_mode:%s\r\n", nodes_mode(s));
     for (unsigned i = 0; node_health_read(&s->nodes, i, &f); i++) {

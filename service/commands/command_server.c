@@ -106,9 +106,8 @@ static void put_line(struct fields *lines, const char *line)
 }
 
 /* The help of a command that has subcommands. */
-void command_help(struct client *c, const struct argument *a, size_t count)
+void command_help(struct client *c, const struct argument *a, size_t count UNUSED)
 {
-    (void)count;
     const struct command *command = command_find(a[0].bytes, a[0].length);
     char line[192]; /* longer than any line of the table */
     struct fields lines;
@@ -196,10 +195,8 @@ void command_list(struct client *c, const struct argument *a, size_t count)
     client_reply_end(c);
 }
 
-void command_count_all(struct client *c, const struct argument *a, size_t count)
+void command_count_all(struct client *c, const struct argument *a UNUSED, size_t count UNUSED)
 {
-    (void)a;
-    (void)count;
     struct reply r = client_reply_begin(c);
     reply_integer(&r, (int64_t)command_count);
     client_reply_end(c);
@@ -240,10 +237,8 @@ void command_command(struct client *c, const struct argument *a, size_t count)
         command_sub(c, a, count);
 }
 
-void command_time(struct client *c, const struct argument *a, size_t count)
+void command_time(struct client *c, const struct argument *a UNUSED, size_t count UNUSED)
 {
-    (void)a;
-    (void)count;
     uint64_t now = clock_wall_us();
     struct reply r = client_reply_begin(c);
     reply_array(&r, 2);

@@ -92,17 +92,15 @@ const char *command_take_request(const struct command_words *w, struct admin_cal
 }
 
 /* Needs the right to all filters, as GET /v1/nodes does: the nodes belong to no single filter. */
-const char *command_take_nodes(const struct command_words *w, struct admin_call *call)
+const char *command_take_nodes(const struct command_words *w, struct admin_call *call UNUSED)
 {
-    (void)call;
     return user_may_all_filters(w->user)
                ? NULL
                : "NOPERM this user has no permissions to access all filters, as 'tb.nodes' needs";
 }
 
-const char *command_take_doctor(const struct command_words *w, struct admin_call *call)
+const char *command_take_doctor(const struct command_words *w, struct admin_call *call UNUSED)
 {
-    (void)call;
     return user_may_all_filters(w->user)
                ? NULL
                : "NOPERM this user has no permissions to access all filters, which TB.DOCTOR looks at";

@@ -2,7 +2,7 @@
 #ifndef SERVICE_CONFIG_H
 #define SERVICE_CONFIG_H
 /* The configuration: an INI file read by a table of keys (name, type, default, bounds, secret, one line of
- * help). The table drives parsing, --print-config and the reference. */
+ * help), config_table.h. The table drives the structs, parsing, --print-config and the reference. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,128 +18,57 @@ enum follow_by { FOLLOW_BY_IDS, FOLLOW_BY_LOGICAL, FOLLOW_BY_OUTBOX };
 enum http_metrics { HTTP_METRICS_LOGIN, HTTP_METRICS_LOOPBACK, HTTP_METRICS_OPEN };
 enum client_auth { CLIENT_AUTH_NO, CLIENT_AUTH_OPTIONAL, CLIENT_AUTH_REQUIRED };
 
-/* [filter NAME]; strings are owned by the config. */
+/* The types of keys, and what holds a value. */
+#define CONFIG_TYPES(X)                                                                                      \
+    X(CONFIG_STRING, char *) /* never NULL; the config owns it */                                            \
+    X(CONFIG_COUNT, uint64_t)                                                                                \
+    X(CONFIG_UNSIGNED, unsigned)                                                                             \
+    X(CONFIG_DOUBLE, double)                                                                                 \
+    X(CONFIG_BYTES, uint64_t)    /* with a unit */                                                           \
+    X(CONFIG_DURATION, uint64_t) /* milliseconds, with a unit */                                             \
+    X(CONFIG_LOG_LEVEL, enum log_level)                                                                      \
+    X(CONFIG_ON_LOST, enum on_lost)                                                                          \
+    X(CONFIG_SCAN, enum scan_order)                                                                          \
+    X(CONFIG_FOLLOW_BY, enum follow_by)                                                                      \
+    X(CONFIG_BOOL, bool)      /* yes or no */                                                                \
+    X(CONFIG_MODE, unsigned)  /* octal */                                                                    \
+    X(CONFIG_ROLES, unsigned) /* a set of enum role, with what they imply */                                 \
+    X(CONFIG_CLIENT_AUTH, enum client_auth)                                                                  \
+    X(CONFIG_HTTP_METRICS, enum http_metrics)                                                                \
+    X(CONFIG_LOG_FORMAT, enum log_format)
+#define X(type, c) typedef c type##_MEMBER;
+CONFIG_TYPES(X)
+#undef X
+#define MEMBER(section, name, type, member, ...) type##_MEMBER member;
+
+/* [filter NAME]. */
 struct config_filter {
     char *name;
-    unsigned line;     /* of its section, for messages */
-    uint64_t capacity; /* 0: see config_capacity() */
-    double error_rate;
-    char *table;     /* names and patterns, comma separated; "": no source */
-    char *id_column; /* "": the primary key */
-    char *key;
-    char *where;
-    enum scan_order scan;     /* default keyset */
-    bool sweep;               /* default yes */
-    enum follow_by follow_by; /* default ids */
-    bool follow;              /* rows are followed always; default yes */
-    char *publication;        /* of logical */
-    char *slot;               /* "": by the filter's name */
-    char *outbox;             /* of outbox */
-    double expand_at;         /* items / capacity that starts an expansion, default 0.8 */
-    double growth;            /* default 1.5 */
-    double headroom;          /* capacity planned per source row, default 1.3 */
-    double expand_at_dead;    /* dead keys / items that starts an expansion, 0: never */
-    uint64_t expand_at_bytes; /* memory size that starts an expansion, 0: never */
-    char *schedule;           /* cron form "30 3 * * *", "": none */
-    char *window;             /* hours in which expansions may start "01:00-05:00, 22:00-02:00", "": always */
-    uint32_t expansion;       /* overflow growth for filters without a source, default 2; 0 = non-scaling */
-    uint64_t grace_ms;        /* between cutover and retirement, default 10 min */
-    enum on_lost on_lost;     /* default maybe */
-    unsigned add_acks;        /* replicas; what [redis] says counts where it is more */
-    bool add_fsync;
-    char *nodes; /* names of those of [redis] nodes that it lies on, "": all */
+    unsigned line; /* of its section, for messages */
+#define ROW_OF_SERVICE(...)
+#define ROW_OF_FILTER MEMBER
+#define ROW_OF_USER(...)
+#include "service/config/config_table.h"
 };
 
 /* [user NAME]; see users.h. */
 struct config_user {
     char *name;
     unsigned line;
-    bool enabled;
-    unsigned roles;                  /* enum role, with what they imply */
-    char *password;                  /* a hash of crypt(3), "": none */
-    char *token;                     /* "sha256:<hex>", comma separated, "": none */
-    char *filters;                   /* patterns, comma separated */
-    uint64_t filters_max, bytes_max; /* of those that they match; 0: no limit */
+#define ROW_OF_SERVICE(...)
+#define ROW_OF_FILTER(...)
+#define ROW_OF_USER MEMBER
+#include "service/config/config_table.h"
 };
 
 #define RESIDENT_MEMORY_DEFAULT (1ull << 50)
 
 struct config {
-    /* [service] */
-    char *listen;      /* host:port, comma separated; "": none */
-    char *listen_tls;  /* the same */
-    char *unix_socket; /* path, "": none */
-    unsigned unix_socket_mode;
-    bool insecure;                     /* listens anywhere without a login */
-    char *tls_cert, *tls_key, *tls_ca; /* paths, "": none */
-    enum client_auth tls_client_auth;
-    bool tls_client_user; /* a certificate's CN logs in */
-    char *http;           /* host:port; "": none */
-    char *http_hosts;     /* names of it for browsers, comma separated; "": none more */
-    bool http_tls;
-    bool redis_verify; /* tls_verify of [redis], default yes */
-    uint64_t http_body_max;
-    uint64_t http_timeout_ms; /* of a request from its first byte, and of a connection without one */
-    uint64_t http_max_clients;
-    enum http_metrics http_metrics; /* who may ask for metrics without a login */
-    unsigned threads;               /* see config_threads() */
-    char *password;                 /* of the default user: text, or a hash of crypt(3); "": none; secret */
-    char *password_file;            /* that holds it, instead; "": none */
-    uint64_t login_timeout_ms;      /* default 60 s */
-    uint64_t timeout_ms;            /* of a request, default 1000 */
-    uint64_t shutdown_delay_ms;     /* served on after SIGTERM, default 0 */
-    uint64_t check_interval_ms;     /* of thresholds, default 1000 */
-    enum log_level log_level;
-    enum log_format log_format;
-    uint64_t slow_ms; /* requests that take longer are logged; 0: none */
-    uint64_t max_clients;
-    uint64_t request_max;       /* bytes of one request */
-    uint64_t batch_max;         /* keys of one command */
-    uint64_t in_flight_max;     /* keys under way in one worker */
-    uint64_t client_memory_max; /* bytes that all clients hold */
-    uint64_t output_timeout_ms; /* how long a client may leave much unread */
-    uint64_t idle_timeout_ms;   /* 0: never */
-    /* [redis] */
-    char *nodes;
-    char *cluster;             /* seeds; "": there is a list of nodes */
-    char *sentinel;            /* URLs; "": none */
-    char *master;              /* the sentinels' names, comma separated */
-    char *redis_password_file; /* for nodes whose URL has none; "": none */
-    char *prefix;
-    uint64_t redis_timeout_ms;
-    unsigned add_acks; /* of all filters */
-    bool add_fsync;
-    char *redis_ca_file, *redis_ca_dir;     /* "": the system's authorities */
-    char *redis_cert_file, *redis_key_file; /* "": none */
-    char *redis_server_name;                /* "": as each node's URL says */
-    uint64_t shard_bytes;
-    uint64_t resident_memory; /* bytes; RESIDENT_MEMORY_DEFAULT: half of what there is */
-    /* [postgres] */
-    char *dsn;
-    char *read_dsn;               /* of a standby; "": none */
-    char *postgres_password_file; /* for those of them that have none; "": none */
-    uint64_t postgres_timeout_ms;
-    /* [rebuild] */
-    uint64_t build_memory; /* bytes, default 512 MiB */
-    char *spill_dir;       /* for hashes of builds that do not fit into it */
-    uint64_t spill_bytes;  /* default 64 GiB */
-    uint64_t readers;      /* connections that read a source; 0: as many as there are processors, up to 8 */
-    uint64_t page_ms;      /* of one page, default 250 ms */
-    uint64_t page_rows;    /* at the most, default 1000000 */
-    uint64_t lease_ms;     /* of the mutex, default 10 s */
-    uint64_t settle_timeout_ms;    /* default 10 min */
-    uint64_t verify_sample;        /* keys, default 100000 */
-    uint64_t verify_stale_ms;      /* default 1 h */
-    uint64_t checkpoint_ms;        /* between checkpoints of a scan, default 30 s */
-    uint64_t slot_wal_max;         /* bytes, default 10 GiB */
-    uint64_t slot_grace_ms;        /* default 1 h */
-    uint64_t follower_interval_ms; /* of follow_by = ids, default 500 ms */
-    /* What slows a build down; 0: never. */
-    uint64_t redis_p99_max_ms;       /* of replies to requests, default 20 ms */
-    uint64_t replication_lag_max_ms; /* of the database, default 10 s */
-    double yield_at;                 /* share of what others do beside half of the readers, default 0.8 */
-    uint64_t rows_per_second;        /* default 0 */
-
+#define ROW_OF_SERVICE MEMBER
+#define ROW_OF_FILTER(...)
+#define ROW_OF_USER(...)
+#include "service/config/config_table.h"
+#undef MEMBER
     size_t filter_count;
     struct config_filter filter[CONFIG_FILTERS_MAX];
     size_t user_count;

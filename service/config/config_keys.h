@@ -2,17 +2,13 @@
 #ifndef SERVICE_CONFIG_KEYS_H
 #define SERVICE_CONFIG_KEYS_H
 /* The table of configuration keys, and how a value of each type is read, checked and printed. Private to
- * config*.c and its tests. To add a key: a member in config.h, a row in config_keys.c. */
-#include <stdbool.h>
-#include <stddef.h>
+ * config*.c and its tests. To add a key: a row in config_table.h. */
 #include "base/buffer.h"
-#include "base/error.h"
+#include "service/config/config.h"
 
 /* Strings that stand for what no secret may contain, so that a printed configuration is not taken for a real
  * one. */
 #define CONFIG_MASK "***"
-
-struct config;
 
 enum config_section {
     CONFIG_SERVICE,
@@ -24,25 +20,9 @@ enum config_section {
     CONFIG_SECTIONS
 };
 
-enum config_type {
-    CONFIG_STRING,       /* char *, owned */
-    CONFIG_COUNT,        /* uint64_t */
-    CONFIG_UINT32,       /* uint32_t */
-    CONFIG_UNSIGNED,     /* unsigned */
-    CONFIG_DOUBLE,       /* double */
-    CONFIG_BYTES,        /* uint64_t, with a unit */
-    CONFIG_DURATION,     /* uint64_t milliseconds, with a unit */
-    CONFIG_LOG_LEVEL,    /* enum log_level */
-    CONFIG_ON_LOST,      /* enum on_lost */
-    CONFIG_SCAN,         /* enum scan_order */
-    CONFIG_FOLLOW_BY,    /* enum follow_by */
-    CONFIG_BOOL,         /* bool, yes or no */
-    CONFIG_MODE,         /* unsigned, octal */
-    CONFIG_ROLES,        /* unsigned: a set of enum role */
-    CONFIG_CLIENT_AUTH,  /* enum client_auth */
-    CONFIG_HTTP_METRICS, /* enum http_metrics */
-    CONFIG_LOG_FORMAT    /* enum log_format */
-};
+#define X(type, c) type,
+enum config_type { CONFIG_TYPES(X) };
+#undef X
 
 #define CONFIG_NODES_DEFAULT "redis://127.0.0.1:6379"
 

@@ -56,9 +56,8 @@ static void format_mode(uint64_t value, struct buffer *out)
     buffer_printf(out, "%o", (unsigned)value);
 }
 
-static bool parse_roles(const char *text, size_t length, uint64_t *out)
+static bool parse_roles(const char *text, size_t length UNUSED, uint64_t *out)
 {
-    (void)length;
     unsigned roles = 0;
     bool ok = roles_parse(text, &roles);
     *out = roles;
@@ -94,7 +93,6 @@ static const struct type {
     [CONFIG_STRING] = {.expected = "text"},
     [CONFIG_DOUBLE] = {.expected = "a number such as 0.001 or 1e-3"},
     [CONFIG_COUNT] = {"a whole number such as 1000", sizeof(uint64_t), number_u64, format_whole, NULL},
-    [CONFIG_UINT32] = {"a whole number such as 1000", sizeof(uint32_t), number_u64, format_whole, NULL},
     [CONFIG_UNSIGNED] = {"a whole number such as 1000", sizeof(unsigned), number_u64, format_whole, NULL},
     [CONFIG_BYTES] = {"a size such as 512MiB", sizeof(uint64_t), number_bytes, format_bytes, NULL},
     [CONFIG_DURATION] = {"a time such as 250ms, 10s, 5m or 2h", sizeof(uint64_t), number_duration_ms,

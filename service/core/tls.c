@@ -7,9 +7,7 @@
 #include <openssl/x509v3.h>
 #include "base/log.h"
 #include "migrate/source/dsn.h"
-#include "shard/redis/nodes/cluster.h"
 #include "shard/redis/wire/node_tls.h"
-#include "shard/redis/nodes/sentinels.h"
 
 enum { HANDSHAKE_MAX = SSL3_RT_MAX_PLAIN_LENGTH + 4096 }; /* bytes that a client sends */
 
@@ -34,9 +32,8 @@ static enum err load_clients(SSL_CTX *x, const struct config *c, struct error *e
  * keeps it until the handshake has ended. So a handshake fails whose ClientHello does not end with its first
  * record, or that is large. All clients put it into one record, which is read whole before OpenSSL looks at
  * it. */
-static void on_handshake(const SSL *ssl, int where, int result)
+static void on_handshake(const SSL *ssl, int where, int result UNUSED)
 {
-    (void)result;
     if (where == SSL_CB_ACCEPT_EXIT && SSL_in_init(ssl) &&
         (SSL_get_state(ssl) == TLS_ST_SR_CLNT_HELLO || BIO_number_read(SSL_get_rbio(ssl)) > HANDSHAKE_MAX))
         ERR_raise(ERR_LIB_SSL, SSL_R_EXCESSIVE_MESSAGE_SIZE); /* what libevent sees in place of "read more" */

@@ -109,10 +109,9 @@ static struct worker *next_worker(struct listen *l)
     return least;
 }
 
-static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
+static void on_accept(struct evconnlistener *listener UNUSED, evutil_socket_t fd, struct sockaddr *address,
                       int length, void *arg)
 {
-    (void)listener;
     struct entrance *entrance = arg;
     struct listen *l = entrance->listen;
     struct service *s = l->service;
@@ -138,18 +137,15 @@ static void enable(struct listen *l, bool on)
         (void)(on ? evconnlistener_enable : evconnlistener_disable)(l->entrances[i].listener);
 }
 
-static void on_resume(evutil_socket_t fd, short events, void *arg)
+static void on_resume(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
-    (void)fd;
-    (void)events;
     enable(arg, true);
 }
 
 /* Mostly no descriptors are left: to try again at once would only burn the processor. */
-static void on_accept_error(struct evconnlistener *listener, void *arg)
+static void on_accept_error(struct evconnlistener *listener UNUSED, void *arg)
 {
     static const struct timeval pause = {0, PAUSE_MS * 1000};
-    (void)listener;
     struct listen *l = ((struct entrance *)arg)->listen;
     log_warn("accept_failed", "error=%s note=\"no connections for %d ms\"", log_quote(strerror(errno)),
              PAUSE_MS);

@@ -74,9 +74,8 @@ static void begin_to_leave(struct daemon *d)
 }
 
 /* The second one ends the delay. */
-static void on_signal(evutil_socket_t signal_number, short events, void *arg)
+static void on_signal(evutil_socket_t signal_number, short events UNUSED, void *arg)
 {
-    (void)events;
     struct daemon *d = arg;
     struct service *s = d->service;
     const struct config *c = live_config_acquire(s->config);
@@ -90,10 +89,8 @@ static void on_signal(evutil_socket_t signal_number, short events, void *arg)
         (void)event_base_loopbreak(d->base);
 }
 
-static void on_hangup(evutil_socket_t signal_number, short events, void *arg)
+static void on_hangup(evutil_socket_t signal_number UNUSED, short events UNUSED, void *arg)
 {
-    (void)signal_number;
-    (void)events;
     struct daemon *d = arg;
     supervisor_reloading(d->supervisor);
     reload_file(d->service);

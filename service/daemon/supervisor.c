@@ -55,9 +55,8 @@ static void tell(const char *text)
     (void)sd_notify(0, text);
 }
 #else
-static void tell(const char *text)
+static void tell(const char *text UNUSED)
 {
-    (void)text;
 }
 #endif
 
@@ -163,10 +162,8 @@ static void set_tick(struct supervisor *v)
     (void)evtimer_add(v->tick, &next);
 }
 
-static void on_tick(evutil_socket_t fd, short events, void *arg)
+static void on_tick(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
-    (void)fd;
-    (void)events;
     struct supervisor *v = arg;
     size_t one = 0, silent = count_silent(v, &one);
     if (silent > 0) {

@@ -18,10 +18,8 @@ enum { DRAIN_SECONDS = 5, BACKLOG = 511 };
 
 /* --- tasks --- */
 
-static void on_tasks(evutil_socket_t fd, short events, void *arg)
+static void on_tasks(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
-    (void)fd;
-    (void)events;
     mailbox_run(((struct http *)arg)->mailbox);
 }
 

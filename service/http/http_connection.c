@@ -222,16 +222,14 @@ static void advance(struct http_connection *c)
         http_connection_drop(c, "the client closed the connection");
 }
 
-static void on_read(struct bufferevent *io, void *arg)
+static void on_read(struct bufferevent *io UNUSED, void *arg)
 {
-    (void)io;
     advance(arg);
 }
 
 /* Called when the output is empty. */
-static void on_written(struct bufferevent *io, void *arg)
+static void on_written(struct bufferevent *io UNUSED, void *arg)
 {
-    (void)io;
     struct http_connection *c = arg;
     account(c);
     if (c->on_taken != NULL) {
@@ -245,9 +243,8 @@ static void on_written(struct bufferevent *io, void *arg)
     }
 }
 
-static void on_event(struct bufferevent *io, short events, void *arg)
+static void on_event(struct bufferevent *io UNUSED, short events, void *arg)
 {
-    (void)io;
     struct http_connection *c = arg;
     if ((events & BEV_EVENT_CONNECTED) != 0) {
         c->shaking_hands = false;
@@ -262,10 +259,9 @@ static void on_event(struct bufferevent *io, short events, void *arg)
 
 /* --- accepting --- */
 
-void http_connection_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
-                            int length, void *arg)
+void http_connection_accept(struct evconnlistener *listener UNUSED, evutil_socket_t fd,
+                            struct sockaddr *address, int length, void *arg)
 {
-    (void)listener;
     struct http *h = arg;
     bool tls = h->config->http_tls;
     struct bufferevent *io = tls ? tls_bufferevent(h->service->tls, h->base, fd)
@@ -358,10 +354,8 @@ static void keep_to_count(struct http *h)
 }
 
 /* Runs when a connection has been accepted or closed, when too much memory is held, and every second. */
-static void on_turn(evutil_socket_t fd, short events, void *arg)
+static void on_turn(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
-    (void)fd;
-    (void)events;
     struct http *h = arg;
     drop_late(h, &h->waiting, "no request came in time");
     drop_late(h, &h->busy, "the client does not read the answer");

@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
-#include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include "base/clock.h"
 #include "base/log.h"
@@ -283,10 +282,8 @@ static void look_after(struct http_events *ev, struct stream *s, uint64_t now)
         pump(ev, s);
 }
 
-static void on_turn(evutil_socket_t fd, short events, void *arg)
+static void on_turn(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
-    (void)fd;
-    (void)events;
     struct http_events *ev = arg;
     struct stream *s, *next;
     for (s = LIST_FIRST(&ev->streams); s != NULL; s = next) {

@@ -217,14 +217,6 @@ size_t http_connection_unread(const struct http_connection *c);
 /* Close the connection at once, with the request that it serves. */
 void http_connection_drop(struct http_connection *c, const char *why);
 
-/* --- http_id.c --- */
-/* Use the id that came with the request if it is valid. Otherwise generate one. */
-void http_id_take(struct http_request *r);
-/* True if @id has 1 to HTTP_ID_MAX letters, digits and . _ : + / = @ - */
-bool http_id_is_sane(const char *id);
-/* The request was answered with @status after @us: log it if that is slow. */
-void http_slow(struct http_request *r, int status, uint64_t us);
-
 /* --- http_access.c --- */
 /* Find out who the user is, then call @go_on, or answer that the user is unknown. This happens now or later,
  * but not if the request has been answered meanwhile. */

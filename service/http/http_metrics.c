@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
-#include "base/log.h"
 #include "service/http/http_internal.h"
+#include "service/keys/request_count.h"
 #include "service/metrics/collector.h"
 
 enum { SCRAPE_MS = 1000 };
@@ -59,6 +59,29 @@ struct meter *http_meter_new(struct meter_kind *kind)
     return meter_new(kind);
 }
 
+/* Log the request, with its id, if it was slow. */
+static void log_slow(struct http_request *r, int status, uint64_t us)
+{
+    char what[160], outcome[16], client[80];
+    if (!slow_is(r->http->config, us))
+        return;
+    (void)snprintf(client, sizeof(client), "%s:%s", r->connection->host, r->connection->port);
+    (void)snprintf(what, sizeof(what), "%s %s", r->route == NULL ? "?" : r->route->method,
+                   r->route == NULL ? "?" : r->route->pattern);
+    (void)snprintf(outcome, sizeof(outcome), "%d", status);
+    const struct spent spent = {.name =
+                                    r->filter.length > 0 ? (char *)(uintptr_t)buffer_text(&r->filter) : NULL,
+                                .keys = r->body.key_count};
+    meter_slow(r->http->meter);
+    slow_log(&(struct slow){.id = r->id,
+                            .client = client,
+                            .what = what,
+                            .outcome = outcome,
+                            .us = us,
+                            .spent = &spent,
+                            .keys = r->http->keys});
+}
+
 void http_meter_count(struct http_request *r, int status)
 {
     size_t column = 0;
@@ -69,7 +92,7 @@ void http_meter_count(struct http_request *r, int status)
     if (http_status_at(column) != 0)
         meter_count(r->http->meter, row, column, us);
     if (r->route == NULL || r->route->role != HTTP_ROLE_SCRAPE) /* a scrape waits by design, see SCRAPE_MS */
-        http_slow(r, status, us);
+        log_slow(r, status, us);
 }
 
 /* --- who may read metrics --- */

@@ -6,6 +6,8 @@
  * connection is closed (the request ends; who holds it finds `connection` NULL), the daemon ends (503). */
 #include "service/http/http_internal.h"
 
+#include <ctype.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +19,7 @@
 #include "service/keys/batch.h"
 #include "service/protocol/job_id.h"
 #include "service/keys/loop.h"
+#include "shard/filter/hash.h"
 
 enum { HEAD_BYTES = 512 /* enough for nearly all answers */ };
 
@@ -223,10 +226,8 @@ void http_no_memory(struct http_request *r)
     http_error(r, ERR_NOMEM, "out of memory");
 }
 
-static void on_deadline(evutil_socket_t fd, short events, void *arg)
+static void on_deadline(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
-    (void)fd;
-    (void)events;
     struct http_request *r = arg;
     if (r->late != NULL)
         r->late(r->late_arg);
@@ -397,6 +398,26 @@ void http_request_whole(struct http_request *r)
     http_request_release(r);
 }
 
+/* True if @id has 1 to HTTP_ID_MAX letters, digits and . _ : + / = @ - */
+static bool is_sane(const char *id)
+{
+    size_t length = strlen(id);
+    bool good = length > 0 && length <= HTTP_ID_MAX;
+    for (size_t i = 0; i < length && good; i++)
+        good = isalnum((unsigned char)id[i]) || strchr("._:+/=@-", id[i]) != NULL;
+    return good;
+}
+
+/* Use the id that came with the request if it is valid. Otherwise generate one. */
+static void take_id(struct http_request *r)
+{
+    const char *given = http_asked(r, "X-Request-Id");
+    if (given != NULL && is_sane(given))
+        (void)snprintf(r->id, sizeof(r->id), "%s", given);
+    else
+        (void)snprintf(r->id, sizeof(r->id), "%016" PRIx64, hash_scramble(r->http->next_id++));
+}
+
 void http_request_begin(struct http *h, struct http_connection *c)
 {
     const struct http_parser *p = &c->parser;
@@ -409,7 +430,7 @@ void http_request_begin(struct http *h, struct http_connection *c)
     r->connection = c;
     r->began_us = clock_mono_us();
     r->references = 1; /* held until the request is answered */
-    http_id_take(r);
+    take_id(r);
     r->head = p->method != NULL && strcmp(p->method, "HEAD") == 0;
     LIST_INSERT_HEAD(&h->requests, r, link);
     c->request = r;

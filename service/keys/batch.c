@@ -72,10 +72,8 @@ static uint64_t commands_of_others(const struct batch *b)
     return atomic_load_explicit(&b->options.asked.admin->service->commands, memory_order_relaxed);
 }
 
-static void on_pause_over(evutil_socket_t fd, short events, void *arg)
+static void on_pause_over(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
-    (void)fd;
-    (void)events;
     struct batch *b = arg;
     b->paused = false;
     go_on(b);
@@ -192,9 +190,8 @@ static void end_slice(struct slice *s)
     b->first_is_done = true;
 }
 
-static void on_slice(struct key_operation *op, void *arg)
+static void on_slice(struct key_operation *op UNUSED, void *arg)
 {
-    (void)op;
     struct slice *s = arg;
     end_slice(s);
     pause_for_others(s->batch);

@@ -47,10 +47,9 @@ static void collect(struct collector *c, struct admin *a)
 /* --- waiting scrapes --- */
 
 /* An admin_fn; call->cursor: when it was asked for. */
-static enum err take_ask(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
+static enum err take_ask(struct admin *a, struct admin_call *call, struct reply *r UNUSED,
+                         struct error *e UNUSED)
 {
-    (void)r;
-    (void)e;
     struct collector *c = call->subject;
     bool fresh =
         c->asked_us != 0 && (c->asked_us >= call->cursor || clock_mono_us() - c->asked_us < FRESH_US);

@@ -19,7 +19,6 @@ struct collection {
 /* --- metrics_filters.c: from TB.STATUS --- */
 void metrics_of_filters(struct admin *a, struct collection *to);
 
-/* --- metrics_nodes.c --- */
 void metrics_of_memory(struct admin *a, struct collection *to);
 void metrics_of_nodes(struct service *s, struct samples *to);
 

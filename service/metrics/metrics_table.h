@@ -3,7 +3,7 @@
 #define SERVICE_METRICS_TABLE_H
 /* The table of metrics: /metrics and the reference are generated from it, and only metrics in it can be
  * written. To add one: a row in METRICS, and a sample of it where its value is known (metrics_filters.c,
- * metrics_nodes.c, metrics_process.c, metrics_requests.c). */
+ * metrics_process.c, metrics_requests.c). */
 
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO };
 

@@ -209,3 +209,15 @@ void samples_write(struct buffer *out, enum exposition format, const struct samp
     if (format == EXPOSITION_OPENMETRICS)
         buffer_puts(out, "# EOF\n");
 }
+
+const struct metric_row metric_rows[METRIC_COUNT] = {
+#define ROW(id, type, ...) {METRIC_##type, __VA_ARGS__},
+    METRICS(ROW)
+#undef ROW
+};
+
+const char *metric_type_name(enum metric_type type)
+{
+    static const char *const names[] = {"counter", "gauge", "histogram", "info"};
+    return names[type];
+}

@@ -93,7 +93,7 @@ struct client {
         const char *bytes;
         size_t length;   /* number of bytes that are available from `bytes` on */
         size_t more;     /* bytes behind the command that are started together with it */
-        unsigned others; /* number of commands in these bytes; see client_run.h */
+        unsigned others; /* number of commands in these bytes; see client_run_take() */
         bool taken;
         bool took_input; /* `input` itself was taken, not a copy */
         bool put_off;    /* the handler has put the command off until the replies before it are written */
@@ -175,6 +175,19 @@ void client_failure(struct client *c, enum err code, const char *format, ...) PR
 void client_operate(struct client *c, enum operation_kind kind, const struct argument *filter,
                     const struct argument *keys, size_t count, enum reply_shape shape,
                     const struct creation *creation);
+
+enum {
+    CLIENT_RUN_KEYS = 128,       /* at most; an entry of the log has as many keys */
+    CLIENT_RUN_BYTES = 64 * 1024 /* bytes of the commands behind the first one */
+};
+/* A run is consecutive commands of a pipeline that differ in their key alone. They are started together, as
+ * one request with a reply for each key. So the fixed cost of a command is paid once for all of them.
+ *
+ * Take the commands that follow the present one into its run. @k describes the present command. @keys has
+ * room for CLIENT_RUN_KEYS keys: it gets the present command's key and those that follow. Returns their
+ * number. The caller need not start these commands any more. */
+size_t client_run_take(struct client *c, const struct key_command *k, const struct argument *filter,
+                       struct argument *keys);
 
 /* Run @call in the admin thread, which takes it over. The client starts nothing else until the reply is
  * written. */

@@ -318,10 +318,9 @@ static void take_bytes_read(struct client *c, char *bytes, size_t length)
         client_advance(c);
 }
 
-void client_on_bytes(evutil_socket_t fd, short events, void *arg)
+void client_on_bytes(evutil_socket_t fd, short events UNUSED, void *arg)
 {
     struct client *c = arg;
-    (void)events;
     ssize_t n = recv(fd, c->worker->read, WORKER_READ, MSG_DONTWAIT);
     if (n > 0)
         take_bytes_read(c, c->worker->read, (size_t)n);
@@ -338,4 +337,36 @@ void client_on_read(struct bufferevent *io, void *arg)
         int n = evbuffer_remove(arrived, c->worker->read, WORKER_READ);
         take_bytes_read(c, c->worker->read, (size_t)n);
     }
+}
+
+/* --- runs --- */
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The number of commands that could be started one by one. */
+static size_t most(const struct client *c)
+{
+    const struct worker *w = c->worker;
+    size_t in_flight = w->config->in_flight_max > w->in_flight ? w->config->in_flight_max - w->in_flight : 1;
+    size_t requests = REQUESTS_MAX > c->request_count ? REQUESTS_MAX - c->request_count : 1;
+    return least(CLIENT_RUN_KEYS, least(in_flight, requests));
+}
+
+size_t client_run_take(struct client *c, const struct key_command *k, const struct argument *filter,
+                       struct argument *keys)
+{
+    struct present *p = &c->present;
+    size_t count = 1, end = most(c);
+    keys[0] = k->keys[0];
+    if (p->bytes == NULL || p->bytes[0] != '*')
+        return count;
+    size_t same = (size_t)(filter->bytes + filter->length + 2 - p->bytes);
+    const char *at = p->bytes + c->parser.consumed;
+    size_t length = least(p->length - c->parser.consumed, CLIENT_RUN_BYTES);
+    count += resp_again(&c->parser, p->bytes, same, at, length, end - 1, keys + 1, &p->more);
+    p->others = (unsigned)(count - 1);
+    return count;
 }

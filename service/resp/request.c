@@ -5,11 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "service/admin/admin.h"
+#include "service/keys/request_count.h"
 #include "service/resp/answer.h"
 #include "service/resp/client.h"
 #include "service/resp/client_batch.h"
-#include "service/resp/client_count.h"
-#include "service/resp/client_run.h"
 #include "service/resp/worker.h"
 
 /* A request is a command whose reply is not written yet. */
@@ -29,14 +28,45 @@ struct request {
     struct counted counted;
     struct spent spent;
     bool done;
-    bool is_early;   /* a check that would see keys added after it; counted in client->early_checks */
-    bool overtaken;  /* an add before this check was retried after the check was sent */
-    size_t commands; /* number of commands; above 1 it is a run, with one key per command (client_run.h) */
-    size_t written;  /* number of its replies that are written */
-    size_t weight;   /* its part of the worker's in_flight */
-    size_t bytes;    /* its part of the client's request_bytes */
+    bool is_early;  /* a check that would see keys added after it; counted in client->early_checks */
+    bool overtaken; /* an add before this check was retried after the check was sent */
+    size_t
+        commands; /* number of commands; above 1 it is a run, with one key per command (client_run_take()) */
+    size_t written; /* number of its replies that are written */
+    size_t weight;  /* its part of the worker's in_flight */
+    size_t bytes;   /* its part of the client's request_bytes */
     struct buffer ready;
 };
+
+/* --- outcomes, for metrics and the log of slow commands --- */
+
+static void tell_slow(struct client *c, const struct counted *what, enum outcome outcome, uint64_t us,
+                      const struct spent *spent)
+{
+    struct spent all = spent == NULL ? (struct spent){0} : *spent;
+    all.came_us = what->came_us;
+    if (all.asked_us != 0 && all.answered_us == 0)
+        all.answered_us = what->came_us + us;
+    meter_slow(c->worker->meter);
+    slow_log(&(struct slow){.client = c->address,
+                            .what = c->worker->commands->meter->label(what->row, 0),
+                            .outcome = outcome_name(outcome),
+                            .us = us,
+                            .spent = &all,
+                            .keys = c->worker->keys});
+}
+
+/* Command @what of @c has ended; count it @times times. @spent is NULL if it was answered at once. */
+static void count_outcome(struct client *c, const struct counted *what, enum outcome outcome, size_t times,
+                          const struct spent *spent)
+{
+    if (what->row == METER_NO_ROW || times == 0)
+        return;
+    uint64_t now = worker_now(c->worker), us = now > what->came_us ? now - what->came_us : 0;
+    meter_count_many(c->worker->meter, what->row, outcome, us, times);
+    for (; times > 0 && slow_is(c->worker->config, us); times--)
+        tell_slow(c, what, outcome, us, spent);
+}
 
 static struct request *request_new(struct client *c, size_t commands, size_t weight)
 {
@@ -86,7 +116,7 @@ void client_drop_requests(struct client *c)
 {
     struct request *r;
     while ((r = STAILQ_FIRST(&c->requests)) != NULL) {
-        client_count(c, &r->counted, OUTCOME_CANCELLED, r->commands - r->written, &r->spent);
+        count_outcome(c, &r->counted, OUTCOME_CANCELLED, r->commands - r->written, &r->spent);
         request_free(c, r);
     }
 }
@@ -119,8 +149,8 @@ void client_reply_end(struct client *c)
 {
     if (STAILQ_EMPTY(&c->requests)) {
         write_reply(c, &c->worker->scratch);
-        client_count(c, &c->counted, outcome_of_reply(c->worker->scratch.data, c->worker->scratch.length), 1,
-                     NULL);
+        count_outcome(c, &c->counted, outcome_of_reply(c->worker->scratch.data, c->worker->scratch.length), 1,
+                      NULL);
         return;
     }
     struct request *r = request_new(c, 1, 1);
@@ -209,8 +239,8 @@ static void write_each(struct reply *out, struct request *r, size_t end, const s
     write_elements(out, r->op, r->written, end, why, &answers);
     r->written = end;
     (void)answer_outcome(r->client->worker->meter, key_operation_query(r->op), &answers, why);
-    client_count(r->client, &r->counted, OUTCOME_OK, answers.yes + answers.no, &r->spent);
-    client_count(r->client, &r->counted, outcome_of_error(why->code), answers.other, &r->spent);
+    count_outcome(r->client, &r->counted, OUTCOME_OK, answers.yes + answers.no, &r->spent);
+    count_outcome(r->client, &r->counted, outcome_of_error(why->code), answers.other, &r->spent);
 }
 
 /* Send what was gathered in `scratch`. */
@@ -235,7 +265,7 @@ static void write_operation(struct reply *out, struct request *r)
     } else {
         outcome = write_answers(out, r, &why);
     }
-    client_count(r->client, &r->counted, outcome, 1, &r->spent);
+    count_outcome(r->client, &r->counted, outcome, 1, &r->spent);
 }
 
 /* Replies are gathered in `scratch`, because a write to the socket's buffer costs as much as everything else
@@ -281,10 +311,8 @@ static size_t bytes_of(const struct argument *keys, size_t count)
     return bytes;
 }
 
-static void on_turn(evutil_socket_t fd, short events, void *arg)
+static void on_turn(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
-    (void)fd;
-    (void)events;
     struct client *c = arg;
     c->turn_is_due = false;
     client_advance(c);
@@ -396,12 +424,12 @@ void client_write_done(struct client *c)
             return;
         if (r->batch != NULL) {
             client_leave(c, CLIENT_BLOCKED);
-            client_count(c, &r->counted, client_batch_outcome(r->batch), 1, &r->spent);
+            count_outcome(c, &r->counted, client_batch_outcome(r->batch), 1, &r->spent);
         } else if (r->op != NULL) {
             gather_operation(c, r);
         } else {
             write_reply(c, &r->ready);
-            client_count(c, &r->counted, outcome_of_reply(r->ready.data, r->ready.length), 1, &r->spent);
+            count_outcome(c, &r->counted, outcome_of_reply(r->ready.data, r->ready.length), 1, &r->spent);
         }
         request_free(c, r);
     }

@@ -21,10 +21,8 @@ struct arrival {
     char address[64];
 };
 
-static void on_tasks(evutil_socket_t fd, short events, void *arg)
+static void on_tasks(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
-    (void)fd;
-    (void)events;
     mailbox_run(((struct worker *)arg)->mailbox);
 }
 
@@ -80,10 +78,8 @@ static void reap(struct worker *w)
     }
 }
 
-static void on_reap(evutil_socket_t fd, short events, void *arg)
+static void on_reap(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
-    (void)fd;
-    (void)events;
     reap(arg);
 }
 
@@ -129,10 +125,8 @@ void worker_landed(struct worker *w, size_t weight)
         (void)event_add(w->unhold, &next_turn);
 }
 
-static void on_unhold(evutil_socket_t fd, short events, void *arg)
+static void on_unhold(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
-    (void)fd;
-    (void)events;
     struct worker *w = arg;
     struct client *c;
     size_t waiting = 0;
@@ -166,10 +160,8 @@ void worker_not_due(struct worker *w, struct client *c)
     c->is_due = false;
 }
 
-static void on_turn_end(evutil_socket_t fd, short events, void *arg)
+static void on_turn_end(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
-    (void)fd;
-    (void)events;
     struct worker *w = arg;
     struct client *c;
     while ((c = TAILQ_FIRST(&w->due)) != NULL) {
@@ -196,10 +188,8 @@ void worker_not_late(struct worker *w, struct client *c)
     c->is_late = false;
 }
 
-static void on_late(evutil_socket_t fd, short events, void *arg)
+static void on_late(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
-    (void)fd;
-    (void)events;
     struct worker *w = arg;
     struct client *c;
     while ((c = TAILQ_FIRST(&w->late)) != NULL) {
@@ -274,10 +264,8 @@ void worker_count_memory(struct worker *w, size_t before, size_t now)
         ask_for_relief(w);
 }
 
-static void on_second(evutil_socket_t fd, short events, void *arg)
+static void on_second(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
-    (void)fd;
-    (void)events;
     struct worker *w = arg;
     uint64_t now = clock_mono_us();
     struct client *c, *next;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Commands of a pipeline that differ only in their key are started together as a run (client_run.h). Clients
- * do not notice: each command has its own reply, in the order of the commands, and replies of present keys do
- * not wait for those of absent ones. */
+/* Commands of a pipeline that differ only in their key are started together as a run (client_run_take()).
+ * Clients do not notice: each command has its own reply, in the order of the commands, and replies of present
+ * keys do not wait for those of absent ones. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

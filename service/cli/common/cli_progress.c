@@ -14,9 +14,8 @@ enum { DRAW_US = 200000, LINE_US = 5000000, BAR_WIDTH = 24 };
 
 static volatile sig_atomic_t interrupted;
 
-static void on_interrupt(int signal)
+static void on_interrupt(int signal UNUSED)
 {
-    (void)signal;
     interrupted = 1;
 }
 

@@ -37,29 +37,20 @@ redisReply *cli_send(struct cli *cli, size_t argc, const char **argv)
 
 redisReply *cli_request(struct cli *cli, const char *verb)
 {
-    const char *argv[13] = {verb};
-    size_t argc = 1;
     char capacity[32], entries[32];
-    if (cli->count > 0)
-        argv[argc++] = cli->arguments[0];
-    if (cli->capacity != 0) {
-        (void)snprintf(capacity, sizeof(capacity), "%llu", (unsigned long long)cli->capacity);
-        argv[argc++] = "CAPACITY";
-        argv[argc++] = capacity;
-    }
-    if (cli->error_rate != NULL) {
-        argv[argc++] = "ERROR";
-        argv[argc++] = cli->error_rate;
-    }
-    if (cli->nodes != NULL) {
-        argv[argc++] = "NODES";
-        argv[argc++] = cli->nodes;
-    }
-    if (cli->entries != 0) {
-        (void)snprintf(entries, sizeof(entries), "%llu", (unsigned long long)cli->entries);
-        argv[argc++] = "COUNT";
-        argv[argc++] = entries;
-    }
+    (void)snprintf(capacity, sizeof(capacity), "%llu", (unsigned long long)cli->capacity);
+    (void)snprintf(entries, sizeof(entries), "%llu", (unsigned long long)cli->entries);
+    const char *const given[][2] = {{"CAPACITY", cli->capacity != 0 ? capacity : NULL},
+                                    {"ERROR", cli->error_rate},
+                                    {"NODES", cli->nodes},
+                                    {"COUNT", cli->entries != 0 ? entries : NULL}};
+    const char *argv[13] = {verb, cli->count > 0 ? cli->arguments[0] : NULL};
+    size_t argc = cli->count > 0 ? 2 : 1;
+    for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++)
+        if (given[i][1] != NULL) {
+            argv[argc++] = given[i][0];
+            argv[argc++] = given[i][1];
+        }
     if (cli->hold)
         argv[argc++] = "HOLD";
     if (cli->full)

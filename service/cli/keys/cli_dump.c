@@ -4,6 +4,7 @@
  * lacks. Possible failure modes are: the connection breaks or the file is cut (the same command continues
  * where it stopped); the filter is rebuilt meanwhile (the dump begins again); the file is damaged (nothing is
  * sent; from a pipe all but the last piece is sent, so nothing becomes visible). */
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,9 +13,171 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "service/cli/keys/cli_keys.h"
-#include "service/cli/keys/cli_file.h"
 #include "service/cli/common/cli_progress.h"
+
+/* --- the file that "twinbloom dump" writes and "twinbloom restore" reads ---
+ *   "TWBLFILE", u32 version, u32 0
+ *   for each piece: u64 position, u32 length, u32 0, the bytes, u64 XXH3-64 of all that
+ *   u64 0, u32 0, u32 0, u64 number of pieces, u64 the chain of their checksums: XXH3-64 of each, its seed
+ *   being the one before it (0 for the first)
+ * Numbers are little-endian. Only the service understands a piece. A file without its end was cut. */
+
+enum {
+    FILE_PIECE_MAX = 16 << 20,
+    VERSION = 1,
+    START_BYTES = 16,
+    HEAD_BYTES = 16,
+    SUM_BYTES = 8,
+    MAGIC_BYTES = 8
+};
+
+static const char magic[MAGIC_BYTES] = {'T', 'W', 'B', 'L', 'F', 'I', 'L', 'E'};
+
+struct dump_file {
+    FILE *stream;   /* the caller's; all else is 0 before the first call */
+    uint64_t bytes; /* bytes read or written so far */
+    uint64_t count; /* pieces */
+    uint64_t sum;   /* checksum over the pieces' checksums */
+};
+
+static void put_u64(uint8_t *to, uint64_t value)
+{
+    value = htole64(value);
+    memcpy(to, &value, sizeof(value));
+}
+
+static uint64_t get_u64(const uint8_t *from)
+{
+    uint64_t value;
+    memcpy(&value, from, sizeof(value));
+    return le64toh(value);
+}
+
+static uint64_t piece_sum(const uint8_t *head, const void *bytes, size_t length)
+{
+    return XXH3_64bits_withSeed(bytes, length, XXH3_64bits(head, HEAD_BYTES));
+}
+
+static enum err put(struct dump_file *f, const void *bytes, size_t length, struct error *e)
+{
+    if (length > 0 && fwrite(bytes, 1, length, f->stream) != length)
+        return error_set(e, ERR_IO, "the dump could not be written: %s", strerror(errno));
+    f->bytes += length;
+    return ERR_OK;
+}
+
+static enum err dump_file_write_start(struct dump_file *f, struct error *e)
+{
+    uint8_t start[START_BYTES] = {0};
+    memcpy(start, magic, MAGIC_BYTES);
+    put_u64(start + MAGIC_BYTES, VERSION);
+    return put(f, start, sizeof(start), e);
+}
+
+static enum err dump_file_write(struct dump_file *f, uint64_t position, const void *bytes, size_t length,
+                                struct error *e)
+{
+    uint8_t head[HEAD_BYTES] = {0}, sum[SUM_BYTES];
+    put_u64(head, position);
+    put_u64(head + 8, length);
+    put_u64(sum, piece_sum(head, bytes, length));
+    f->sum = XXH3_64bits_withSeed(sum, sizeof(sum), f->sum);
+    f->count++;
+    enum err code = put(f, head, sizeof(head), e);
+    if (code == ERR_OK)
+        code = put(f, bytes, length, e);
+    return code == ERR_OK ? put(f, sum, sizeof(sum), e) : code;
+}
+
+static enum err dump_file_write_end(struct dump_file *f, struct error *e)
+{
+    uint8_t end[HEAD_BYTES + 2 * SUM_BYTES] = {0};
+    put_u64(end + HEAD_BYTES, f->count);
+    put_u64(end + HEAD_BYTES + SUM_BYTES, f->sum);
+    return put(f, end, sizeof(end), e);
+}
+
+static enum err get(struct dump_file *f, void *bytes, size_t length, struct error *e)
+{
+    size_t n = fread(bytes, 1, length, f->stream);
+    if (n < length && ferror(f->stream) != 0)
+        return error_set(e, ERR_IO, "the dump could not be read: %s", strerror(errno));
+    if (n < length)
+        return error_set(e, ERR_LOST, "the dump was cut after %llu pieces", (unsigned long long)f->count);
+    f->bytes += length;
+    return ERR_OK;
+}
+
+/* ERR_PARSE: not such a file. ERR_LOST: the file is cut here. ERR_IO. */
+static enum err dump_file_read_start(struct dump_file *f, struct error *e)
+{
+    uint8_t start[START_BYTES];
+    enum err code = get(f, start, sizeof(start), e);
+    if (code == ERR_IO)
+        return code;
+    if (code != ERR_OK || memcmp(start, magic, MAGIC_BYTES) != 0)
+        return error_set(e, ERR_PARSE, "this is not a dump of a filter");
+    uint32_t version = (uint32_t)get_u64(start + MAGIC_BYTES);
+    if (version != VERSION)
+        return error_set(e, ERR_PARSE, "the dump has version %u, not %d", version, VERSION);
+    return ERR_OK;
+}
+
+static enum err damaged(const struct dump_file *f, struct error *e)
+{
+    return error_set(e, ERR_PARSE, "the dump is damaged after %llu pieces", (unsigned long long)f->count);
+}
+
+static enum err read_end(struct dump_file *f, struct error *e)
+{
+    uint8_t end[2 * SUM_BYTES];
+    enum err code = get(f, end, sizeof(end), e);
+    if (code != ERR_OK)
+        return code;
+    if (get_u64(end) != f->count || get_u64(end + SUM_BYTES) != f->sum)
+        return damaged(f, e);
+    if (fgetc(f->stream) != EOF)
+        return error_set(e, ERR_PARSE, "there is data after the end of the dump");
+    return ERR_OK;
+}
+
+/* Read the next piece into @bytes, which is cleared first; *@end: there is none, the file is complete. */
+static enum err dump_file_read(struct dump_file *f, uint64_t *position, struct buffer *bytes, bool *end,
+                               struct error *e)
+{
+    uint8_t head[HEAD_BYTES], sum[SUM_BYTES];
+    *end = false;
+    buffer_clear(bytes);
+    enum err code = get(f, head, sizeof(head), e);
+    if (code != ERR_OK)
+        return code;
+    *position = get_u64(head);
+    uint64_t length = get_u64(head + 8); /* and the zero behind it */
+    if (length > FILE_PIECE_MAX || (*position == 0) != (length == 0))
+        return damaged(f, e);
+    if (*position == 0) {
+        *end = true;
+        return read_end(f, e);
+    }
+    char *to = buffer_reserve(bytes, length);
+    if (to == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    code = get(f, to, length, e);
+    if (code == ERR_OK)
+        code = get(f, sum, sizeof(sum), e);
+    if (code != ERR_OK)
+        return code;
+    bytes->length = length;
+    if (get_u64(sum) != piece_sum(head, to, length))
+        return damaged(f, e);
+    f->sum = XXH3_64bits_withSeed(sum, sizeof(sum), f->sum);
+    f->count++;
+    return ERR_OK;
+}
 
 /* --- dump --- */
 
@@ -297,7 +460,7 @@ static enum err take_piece(struct restoring *r, uint64_t position, const struct 
 static enum err send_pieces(struct restoring *r, struct error *e)
 {
     struct buffer held = {0}, next = {0};
-    uint64_t held_position = 0, position;
+    uint64_t held_position = 0, position = 0;
     bool end = false;
     r->file = (struct dump_file){.stream = r->stream};
     enum err code = dump_file_read_start(&r->file, e);

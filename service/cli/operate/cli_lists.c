@@ -125,9 +125,8 @@ static void print_nodes(const struct cli *cli, const redisReply *nodes)
     sheet_table(cli, columns, 0, nodes, NULL);
 }
 
-static bool all_up(const struct cli *cli, const redisReply *nodes)
+static bool all_up(const struct cli *cli UNUSED, const redisReply *nodes)
 {
-    (void)cli;
     for (size_t i = 0; i < nodes->elements; i++)
         if (client_is(nodes->element[i], "state", "down"))
             return false;
@@ -193,9 +192,8 @@ static void print_doctor(const struct cli *cli, const redisReply *findings)
                  counts[DOCTOR_PROBLEM] == 1 ? "" : "s");
 }
 
-static bool no_problem(const struct cli *cli, const redisReply *findings)
+static bool no_problem(const struct cli *cli UNUSED, const redisReply *findings)
 {
-    (void)cli;
     for (size_t i = 0; i < findings->elements; i++)
         if (state_of(findings->element[i]) == DOCTOR_PROBLEM)
             return false;

@@ -24,9 +24,8 @@ static void on_end(int signal)
     ended = signal;
 }
 
-static void on_resize(int signal)
+static void on_resize(int signal UNUSED)
 {
-    (void)signal;
     resized = 1;
 }
 
