@@ -405,8 +405,8 @@ static void test_logical__a_wal_level_that_is_lowered_while_a_build_runs(void **
     fixture_wait(&following, 0, "phase", "SWITCHED");
     must(client_status(&following.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
     assert_string_equal(by, "rows");
-    fixture_all_present(&following, 0, 900000003, 1);
-    fixture_all_present(&following, 0, first, 100);
+    following_soon(0, 900000003, 1); /* a coordinator may answer from the generation before for a moment */
+    following_soon(0, first, 100);
     fixture_ask(&following, 0, "TB.FINISH " FILTER);
     fixture_wait(&following, 0, "job_state", "done");
     uint64_t unfollowed = following_numbers(100);
