@@ -99,7 +99,7 @@ static enum err create_slot(struct follower *t, struct error *e)
         code = source_take(t->source, e);
     if (code == ERR_OK && created)
         log_info("follow_slot_created", "filter=%s slot=%s lsn=%s", log_quote(t->o->filter), t->o->slot, lsn);
-    return code == ERR_OK ? follower_gap_fill(t, e) : code;
+    return code == ERR_OK ? follower_gap_fill(t, !slot.exists, e) : code;
 }
 
 static enum err open_stream(struct follower *t, struct error *e)
@@ -201,7 +201,7 @@ enum err follower_feed_open(struct follower *t, struct error *e)
         code = same_server(t, e);
     if (code == ERR_OK && outbox)
         code = follower_gap_compare(t, t->feed.reported, e);
-    return code == ERR_OK && outbox ? follower_gap_fill(t, e) : code;
+    return code == ERR_OK && outbox ? follower_gap_fill(t, false, e) : code;
 }
 
 void follower_feed_close(struct follower *t)

@@ -87,10 +87,10 @@ enum err follower_gap_note(struct follower *t, bool quiet, struct error *e)
     return f->stream != NULL ? stream_server_lsn(t->source, &f->gap_lsn, e) : ERR_OK;
 }
 
-enum err follower_gap_fill(struct follower *t, struct error *e)
+enum err follower_gap_fill(struct follower *t, bool known, struct error *e)
 {
-    char gap[8] = "";
-    enum err code = follower_mark_read(t, "gap", gap, sizeof(gap), e);
+    char gap[8] = "1";
+    enum err code = known ? ERR_OK : follower_mark_read(t, "gap", gap, sizeof(gap), e);
     if (code != ERR_OK || gap[0] == '\0')
         return code;
     t->feed.gap_open = keeps_marks(t);

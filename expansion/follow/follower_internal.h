@@ -126,8 +126,9 @@ MUST_CHECK enum err follower_largest(struct follower *t, unsigned table, int64_t
 /* Move the safe marks while a feed is followed; @quiet: all that was committed when this step began is
  * added. */
 MUST_CHECK enum err follower_gap_note(struct follower *t, bool quiet, struct error *e);
-/* Add the rows above the safe marks, if it is noted that some came while nothing reported them. */
-MUST_CHECK enum err follower_gap_fill(struct follower *t, struct error *e);
+/* Add the rows above the safe marks, if it is @known or noted that some came while nothing reported them: a
+ * note may be gone where the metadata node went back. */
+MUST_CHECK enum err follower_gap_fill(struct follower *t, bool known, struct error *e);
 /* Add all rows of each table for which @reported differs from what the last follower has noted, and note it:
  * rows may not have been reported, and may have any id. If no follower has noted any, those above the safe
  * marks came before: note that. */
