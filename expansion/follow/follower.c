@@ -89,9 +89,12 @@ static enum err open_source(struct follower *t, struct error *e)
     return code;
 }
 
-/* Follow until the first error. The lease is held. */
+/* Follow until the first error. */
 static enum err follow(struct follower *t, struct error *e)
 {
+    t->attempt = random_u64();
+    t->taken = false;
+    t->done = 0;
     enum err code = follower_hold(t, e);
     if (code == ERR_OK)
         code = handle_load(&t->handle, &t->view, e);

@@ -99,7 +99,7 @@ static enum err create_slot(struct follower *t, struct error *e)
         code = source_take(t->source, e);
     if (code == ERR_OK && created)
         log_info("follow_slot_created", "filter=%s slot=%s lsn=%s", log_quote(t->o->filter), t->o->slot, lsn);
-    return code == ERR_OK ? follower_gap_fill(t, e) : code;
+    return code == ERR_OK ? follower_gap_fill(t, !slot.exists, e) : code;
 }
 
 static enum err open_stream(struct follower *t, struct error *e)
@@ -143,7 +143,7 @@ static enum err open_outbox(struct follower *t, struct error *e)
         code = error_set(e, ERR_NOMEM, "out of memory");
     for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++)
         code = outbox_table_state(f->outbox, source_table(t->source, i), &f->reported[i], e);
-    return code == ERR_OK ? follower_gap_fill(t, e) : code; /* of a slot that was followed before */
+    return code;
 }
 
 static enum err read_publication(struct follower *t, uint64_t *out, struct error *e)
@@ -199,7 +199,9 @@ enum err follower_feed_open(struct follower *t, struct error *e)
         code = outbox ? open_outbox(t, e) : open_stream(t, e);
     if (code == ERR_OK)
         code = same_server(t, e);
-    return code == ERR_OK && outbox ? follower_gap_compare(t, t->feed.reported, e) : code;
+    if (code == ERR_OK && outbox)
+        code = follower_gap_compare(t, t->feed.reported, e);
+    return code == ERR_OK && outbox ? follower_gap_fill(t, false, e) : code;
 }
 
 void follower_feed_close(struct follower *t)

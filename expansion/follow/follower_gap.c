@@ -87,10 +87,10 @@ enum err follower_gap_note(struct follower *t, bool quiet, struct error *e)
     return f->stream != NULL ? stream_server_lsn(t->source, &f->gap_lsn, e) : ERR_OK;
 }
 
-enum err follower_gap_fill(struct follower *t, struct error *e)
+enum err follower_gap_fill(struct follower *t, bool known, struct error *e)
 {
-    char gap[8] = "";
-    enum err code = follower_mark_read(t, "gap", gap, sizeof(gap), e);
+    char gap[8] = "1";
+    enum err code = known ? ERR_OK : follower_mark_read(t, "gap", gap, sizeof(gap), e);
     if (code != ERR_OK || gap[0] == '\0')
         return code;
     t->feed.gap_open = keeps_marks(t);
@@ -107,8 +107,7 @@ static enum err compare(struct follower *t, unsigned table, int64_t reported, st
     enum err code = follower_mark_read(t, field, was, sizeof(was), e);
     if (code != ERR_OK || strcmp(was, now) == 0)
         return code;
-    if (was[0] != '\0')
-        code = follower_read_all(t, table, e);
+    code = was[0] == '\0' ? follower_mark_write(t, "gap", "1", e) : follower_read_all(t, table, e);
     if (code == ERR_OK && was[0] != '\0')
         log_info("follow_read_again", "filter=%s table=%s rows=%" PRIu64, log_quote(t->o->filter),
                  log_quote(source_table(t->source, table)), t->rows - before);

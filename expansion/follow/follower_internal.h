@@ -57,13 +57,15 @@ struct follower {
     enum follower_mode mode; /* a fallback may have changed it */
     struct sync_client *redis;
     struct handle handle;
-    struct view view; /* when following began */
+    struct view view; /* scratch */
     struct source *source;
     struct script_call call;
     struct follower_keyset keyset;
     struct follower_feed feed;
-    bool held;       /* this coordinator has the lease */
-    bool impossible; /* retries are useless until configuration or table change */
+    bool held;        /* this coordinator has the lease, or had it when Redis was there last */
+    bool taken;       /* for this attempt */
+    uint64_t attempt; /* told from others by a random number; what it sends later than that is refused */
+    bool impossible;  /* retries are useless until configuration or table change */
     const char *state;
     char said[16]; /* the last logged state */
     struct error problem;
@@ -124,10 +126,12 @@ MUST_CHECK enum err follower_largest(struct follower *t, unsigned table, int64_t
 /* Move the safe marks while a feed is followed; @quiet: all that was committed when this step began is
  * added. */
 MUST_CHECK enum err follower_gap_note(struct follower *t, bool quiet, struct error *e);
-/* Add the rows above the safe marks, if it is noted that some came while nothing reported them. */
-MUST_CHECK enum err follower_gap_fill(struct follower *t, struct error *e);
+/* Add the rows above the safe marks, if it is @known or noted that some came while nothing reported them: a
+ * note may be gone where the metadata node went back. */
+MUST_CHECK enum err follower_gap_fill(struct follower *t, bool known, struct error *e);
 /* Add all rows of each table for which @reported differs from what the last follower has noted, and note it:
- * rows may not have been reported, and may have any id. */
+ * rows may not have been reported, and may have any id. If no follower has noted any, those above the safe
+ * marks came before: note that. */
 MUST_CHECK enum err follower_gap_compare(struct follower *t, const int64_t *reported, struct error *e);
 
 /* --- the modes; after an error the mode is opened again --- */

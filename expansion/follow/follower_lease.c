@@ -22,7 +22,8 @@ enum err follower_hold(struct follower *t, struct error *e)
     script_filter_key(&t->call, &t->handle.names, "tail");
     script_text(&t->call, t->o->owner);
     script_number(&t->call, t->o->lease_ms);
-    script_text(&t->call, t->held ? "1" : "0");
+    script_number(&t->call, t->attempt);
+    script_text(&t->call, t->taken ? "0" : "1");
     script_field(&t->call, "state", t->state);
     script_field(&t->call, "mode", follower_mode_name(t->mode));
     script_field(&t->call, "error", t->problem.text[0] != '\0' ? t->problem.text : t->fallback);
@@ -35,14 +36,10 @@ enum err follower_hold(struct follower *t, struct error *e)
     enum err code = script_run(&t->call, t->redis, handle_home(&t->handle), &answer, e);
     if (code != ERR_OK)
         return code;
-    t->held = answer >= 0;
+    t->held = t->taken = answer >= 0;
     if (!t->held)
         return error_set(e, ERR_BUSY, "another coordinator follows the table, or has done so meanwhile");
     t->request = (uint64_t)answer;
-    if (t->request < t->done) /* the hash had expired, so requests start again at 1 */
-        t->done = 0;
-    if (t->request < t->feed.request) /* its position is older than the requests of now */
-        t->feed.request = 0;
     return ERR_OK;
 }
 

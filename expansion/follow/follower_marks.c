@@ -36,14 +36,17 @@ static enum err change(struct follower *t, const char *field, const char *value,
     script_begin(&t->call, embedded_follower_mark);
     script_filter_key(&t->call, &t->handle.names, "tail");
     script_filter_key(&t->call, &t->handle.names, "marks");
-    script_text(&t->call, t->held ? t->o->owner : "");
+    if (t->held)
+        script_number(&t->call, t->attempt);
+    else
+        script_text(&t->call, "");
     script_text(&t->call, field);
     if (value != NULL)
         script_text(&t->call, value);
     enum err code = script_run(&t->call, t->redis, handle_home(&t->handle), &answer, e);
     if (code != ERR_OK || answer == 1)
         return code;
-    t->held = false;
+    t->held = t->taken = false;
     return error_set(e, ERR_BUSY, "the lease of this follower has ended");
 }
 
@@ -64,7 +67,9 @@ enum err follower_mark_forget(struct follower *t, const char *field, struct erro
     return change(t, field, NULL, e);
 }
 
-/* The last job's low-water mark, if the job read our tables and its generation is in the view. */
+/* The last job's low-water mark, if the job read our tables, and the view has its generation, or later ones:
+ * the record is read first, and a later generation has the rows of an earlier one. One that the view has not
+ * come to was aborted. */
 static enum err mark_of_job(struct follower *t, unsigned i, bool *found, int64_t *out, struct error *e)
 {
     redisReply *reply;
@@ -72,19 +77,20 @@ static enum err mark_of_job(struct follower *t, unsigned i, bool *found, int64_t
     enum err code = sync_client_filter_command(t->redis, &t->handle.names, "job", "HGETALL %b", &reply, e);
     if (code != ERR_OK)
         return code;
+    code = handle_load(&t->handle, &t->view, e);
     bool sound = true;
     for (size_t f = 0; f + 1 < reply->elements; f += 2)
         sound = checkpoint_take(&r, reply->element[f]->str, reply->element[f]->len,
                                 reply->element[f + 1]->str, reply->element[f + 1]->len) &&
                 sound;
     freeReplyObject(reply);
-    bool ours = sound && checkpoint_is_sound(&r) && r.settled && r.generation != 0 &&
-                (r.generation == t->view.slot[0].number || r.generation == t->view.slot[1].number) &&
+    bool ours = code == ERR_OK && sound && checkpoint_is_sound(&r) && r.settled && r.generation != 0 &&
+                (r.generation <= t->view.slot[0].number || r.generation <= t->view.slot[1].number) &&
                 r.tables_hash == source_tables_hash(t->source);
     if (ours && i < r.marks_taken && r.marks[i].low_water[0] != '\0')
         *found = follower_text_to_id(r.marks[i].low_water, out, NULL) == ERR_OK;
     record_fini(&r);
-    return ERR_OK;
+    return code;
 }
 
 enum err follower_mark_of_table(struct follower *t, unsigned i, bool *found, int64_t *out, struct error *e)

@@ -50,24 +50,40 @@ static void open_redis(struct client *redis)
     must(client_open(redis, following.redis[0].port, 10000, &e), e);
 }
 
-/* Requests are counted from 1 on when the status had expired: what was done before answers none of them. */
-static void test_keyset__what_was_done_answers_no_later_count(void **state)
+extern const char embedded_follower_ask[];
+
+/* Request a sign of the follower, as a job does. Returns the request's number. */
+static long long ask(struct client *redis)
+{
+    redisReply *reply = client_command(redis, "EVAL %s 1 " TAIL, embedded_follower_ask);
+    assert_non_null(reply);
+    assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
+    long long number = reply->integer;
+    freeReplyObject(reply);
+    return number;
+}
+
+static void await_done(struct client *redis, long long number)
+{
+    for (int i = 0; i < 1000 && number_of(redis, TAIL, "done") < number; i++)
+        clock_sleep_us(20 * 1000);
+    assert_true(number_of(redis, TAIL, "done") >= number);
+}
+
+/* The metadata node went back to before a request, which the same follower has answered. */
+static void test_keyset__what_was_done_answers_no_later_request(void **state)
 {
     (void)state;
     struct client redis = {0};
-    long long done = -1;
     following_running(0);
     open_redis(&redis);
-    freeReplyObject(client_command(&redis, "HINCRBY " TAIL " asked 7"));
-    for (int i = 0; i < 1000 && number_of(&redis, TAIL, "done") < 7; i++)
-        clock_sleep_us(20 * 1000);
-    assert_int_equal(number_of(&redis, TAIL, "done"), 7);
-    freeReplyObject(client_command(&redis, "HDEL " TAIL " asked done"));
-    for (int i = 0; i < 5000 && done == -1; i++) {
-        done = number_of(&redis, TAIL, "done");
-        clock_sleep_us(2 * 1000);
-    }
-    assert_int_equal(done, 0);
+    long long asked = ask(&redis);
+    await_done(&redis, ask(&redis));
+    freeReplyObject(client_command(&redis, "HSET " TAIL " asked %lld", asked - 1));
+    long long done = number_of(&redis, TAIL, "done");
+    asked = ask(&redis);
+    assert_true(asked > done);
+    await_done(&redis, asked);
     client_close(&redis);
 }
 
@@ -100,15 +116,15 @@ static void test_keyset__a_large_id_that_is_deleted_hides_none(void **state)
     following_expect_rows(0, 50);
 }
 
-static void follow(const char *whether)
+static void rewrite(const char *lines, bool load)
 {
     struct error e = {""};
     char filters[512];
     (void)snprintf(filters, sizeof(filters),
                    "[filter " FILTER
                    "]\ncapacity = 400000\nerror_rate = 0.001\ntable = short_link\nkey = code\n"
-                   "where = deleted_at IS NULL\ngrace = 8s\nfollow = %s\n",
-                   whether);
+                   "where = deleted_at IS NULL\ngrace = 8s\n%s",
+                   lines);
     const struct daemon_options o = {.nodes = following.node_list,
                                      .dsn = following.postgres.dsn,
                                      .service = "check_interval = 100ms\n",
@@ -116,7 +132,8 @@ static void follow(const char *whether)
                                      .filters = filters};
     for (unsigned i = 0; i < following.daemons; i++) {
         must(daemon_rewrite(&following.daemon[i], &o, &e), e);
-        must(daemon_reload(&following.daemon[i], &e), e);
+        if (load)
+            must(daemon_reload(&following.daemon[i], &e), e);
     }
 }
 
@@ -126,7 +143,7 @@ static void test_keyset__a_build_lowers_a_mark_above_its_own(void **state)
     (void)state;
     struct client redis = {0};
     open_redis(&redis);
-    follow("no");
+    rewrite("follow = no\n", true);
     fixture_wait(&following, 0, "follow_state", "none");
     freeReplyObject(client_command(&redis, "HSET " MARKS " public.short_link 4000000000"));
     fixture_ask(&following, 0, "TB.REBUILD " FILTER);
@@ -137,10 +154,39 @@ static void test_keyset__a_build_lowers_a_mark_above_its_own(void **state)
     fixture_insert(following.db, first, 50);
     fixture_sql(following.db, "INSERT INTO short_link (id, code, url) OVERRIDING SYSTEM VALUE VALUES "
                               "(4000000001, 'c900000003', 'u')");
-    follow("yes");
+    rewrite("follow = yes\n", true);
     following_running(0);
     following_soon(0, first, 50);
     client_close(&redis);
+}
+
+/* Rows that came behind the follower by ids, and before the triggers of its successor, are above the marks.
+ */
+static void test_keyset__what_comes_before_an_outbox_is_read_by_ids(void **state)
+{
+    static const char *const outbox[] = {
+        "table=short_link", "id=id", "columns=code, deleted_at", "outbox=link_outbox", "reader=postgres",
+        "notify=true",      NULL};
+    static const char *const of_before[] = {"outbox=link_outbox", NULL};
+    struct client redis = {0};
+    (void)state;
+    following_running(0);
+    open_redis(&redis);
+    fixture_sql(following.db, "DELETE FROM short_link WHERE id > 4000000000"); /* of an earlier test */
+    for (int i = 0; i < 500 && number_of(&redis, MARKS, "public.short_link") > 4000000000; i++)
+        clock_sleep_us(20 * 1000);
+    client_close(&redis);
+    following_expect_rows(0, 10);
+    following_stop();
+    following_psql("outbox_drop", of_before);
+    uint64_t first = following_numbers(50);
+    fixture_insert(following.db, first, 50);
+    following_psql("outbox", outbox);
+    rewrite("follow = yes\nfollow_by = outbox\noutbox = link_outbox\n", false);
+    following_start_again();
+    fixture_wait(&following, 0, "follow_mode", "outbox");
+    following_running(0);
+    following_soon(0, first, 50);
 }
 
 int main(int argc, char **argv)
@@ -155,10 +201,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(following_test_owner_killed),
         cmocka_unit_test(following_test_redis_restarted),
         cmocka_unit_test(following_test_postgres_restarted),
-        cmocka_unit_test(test_keyset__what_was_done_answers_no_later_count),
+        cmocka_unit_test(test_keyset__what_was_done_answers_no_later_request),
         cmocka_unit_test(test_keyset__a_large_id_that_is_deleted_hides_none),
         cmocka_unit_test(test_keyset__ids_that_went_back_are_followed),
         cmocka_unit_test(test_keyset__a_build_lowers_a_mark_above_its_own),
+        cmocka_unit_test(test_keyset__what_comes_before_an_outbox_is_read_by_ids),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
