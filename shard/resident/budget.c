@@ -53,8 +53,7 @@ uint64_t budget_load_at(struct budget *b, uint64_t now, uint32_t bytes)
     uint64_t rate = atomic_load(&b->load_rate), now_ns = now * 1000, paid = atomic_load(&b->load_ns), begin;
     if (rate == 0)
         return now;
-    uint64_t burst = UINT64_C(1000000000) * BUDGET_LOAD_BURST / rate;
-    uint64_t least = now_ns > burst ? now_ns - burst : 0;
+    const uint64_t late = BUDGET_LOAD_LATE_US * UINT64_C(1000), least = now_ns > late ? now_ns - late : 0;
     do
         begin = paid > least ? paid : least;
     while (!atomic_compare_exchange_weak(&b->load_ns, &paid, begin + UINT64_C(1000000000) * bytes / rate));

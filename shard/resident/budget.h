@@ -21,7 +21,7 @@ enum {
     BUDGET_PINNED_MAX = 64 << 20,
     BUDGET_LOAD_RATE = 350 * 1000 * 1000, /* of budget_init(): at this rate loads do not delay requests to
                                            * Redis */
-    BUDGET_LOAD_BURST = 128 << 10         /* bytes that may be made up for at once */
+    BUDGET_LOAD_LATE_US = 3000            /* the most time that is made up for: without a processor, mostly */
 };
 
 void budget_init(struct budget *b, uint64_t limit);
