@@ -27,19 +27,25 @@ static void test_a_writer_that_is_gone__is_removed_while_others_wait(void **stat
     log_member_close(&m);
 }
 
+/* A member, and two writers that have no process; the shards' node gets another id. */
+static void beside_two(struct log_member *m, uint64_t memory, uint64_t grace_us)
+{
+    eras_open(m, memory, grace_us);
+    assert_int_equal(log_member_added(m, 0, 10), 10);
+    eras_case_registers(eras_case_writer[1]);
+    eras_case_registers(eras_case_writer[2]);
+    eras_lose();
+    eras_answer_roll_call(eras_case_writer[1]);
+    eras_answer_roll_call(eras_case_writer[2]);
+}
+
 /* The member has no shards in memory, so it says that it did not write all, and folds nothing: no removal
  * ends, and the doubt about each of the two must do. */
 static void test_two_writers_that_are_gone__are_not_waited_for_where_one_lacks_memory(void **state)
 {
     struct log_member m;
     (void)state;
-    eras_open(&m, 0, ERAS_HASTY_US);
-    assert_int_equal(log_member_added(&m, 0, 10), 10);
-    eras_case_registers(eras_case_writer[1]);
-    eras_case_registers(eras_case_writer[2]);
-    eras_lose();
-    eras_answer_roll_call(eras_case_writer[1]);
-    eras_answer_roll_call(eras_case_writer[2]);
+    beside_two(&m, 0, ERAS_HASTY_US);
     eras_await_degraded(&m);
     assert_int_equal(log_member_count(&m, 0, 10, KEY_PRESENT), 10);
     log_member_close(&m);
@@ -57,13 +63,7 @@ static void test_two_writers_that_are_gone__are_in_doubt_together(void **state)
 {
     struct log_member m;
     (void)state;
-    eras_open(&m, UINT64_MAX, LEASE_MS * UINT64_C(1000));
-    assert_int_equal(log_member_added(&m, 0, 10), 10);
-    eras_case_registers(eras_case_writer[1]);
-    eras_case_registers(eras_case_writer[2]);
-    eras_lose();
-    eras_answer_roll_call(eras_case_writer[1]);
-    eras_answer_roll_call(eras_case_writer[2]);
+    beside_two(&m, UINT64_MAX, LEASE_MS * UINT64_C(1000));
     uint64_t until = clock_mono_us() + ERAS_GUARD_MS * UINT64_C(1000);
     eras_case_load();
     while (!(is_in_doubt(eras_case_writer[1]) && is_in_doubt(eras_case_writer[2])) &&

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Histories of a view, on two real servers: the filter lies on the first of them. */
 #include "tests/integration/log_members.h"
+#include "tests/integration/two_nodes.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "shard/generations/make.h"
 #include "shard/view/history.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/client.h"
@@ -29,53 +28,31 @@ static const char *const addresses[] = {"--bind",     "127.0.0.1",  "127.0.0.2",
                                         "127.0.0.10", "127.0.0.11", "127.0.0.12", "127.0.0.13", "127.0.0.14",
                                         "127.0.0.15", "127.0.0.16", NULL};
 
+static const struct two_nodes two = {&home, &other, &client, &nodes, &names, &l, &view};
+
 static int start(void **state)
 {
-    char urls[600];
     struct error e = {""};
     (void)state;
-    (void)signal(SIGPIPE, SIG_IGN);
-    must(temp_redis_start(&home, NULL, &e), e);
-    must(temp_redis_start(&other, addresses, &e), e);
-    must(client_open(&client, home.port, REPLY_MS, &e), e);
+    two_nodes_start(&two, addresses);
     must(client_open(&other_client, other.port, REPLY_MS, &e), e);
-    (void)snprintf(urls, sizeof(urls), "%s,%s", home.url, other.url);
-    must(nodes_parse(&nodes, urls, &e), e);
-    l = sync_client_new(&nodes, REPLY_MS, NULL);
-    view = malloc(sizeof(*view));
-    assert_true(l != NULL && view != NULL);
     return 0;
 }
 
 static int stop(void **state)
 {
     (void)state;
-    free(view);
-    sync_client_free(l);
-    client_close(&client);
     client_close(&other_client);
-    temp_redis_fini(&home);
-    temp_redis_fini(&other);
+    two_nodes_stop(&two);
     return 0;
 }
 
 static int set_up(void **state)
 {
-    char name[40];
     struct error e = {""};
-    struct placement placement;
     (void)state;
     must(client_ok(&client, &e, "FLUSHALL"), e);
-    must(names_init(&names, "tb", "f", 1, &e), e);
-    (void)snprintf(name, sizeof(name), "127.0.0.1:%u", home.port);
-    must(placement_choose(&placement, &nodes, name, &e), e);
-    const struct make_options o = {.capacity = 1000,
-                                   .expansion = 2,
-                                   .error_rate = 0.0001,
-                                   .lanes = 1,
-                                   .placement = &placement,
-                                   .shard_bytes = 32768};
-    must(log_make(l, &names, &o, view, NULL, &e), e);
+    two_nodes_make(&two, &home, 1000, 1);
     return 0;
 }
 

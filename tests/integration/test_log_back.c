@@ -2,14 +2,12 @@
 /* The metadata node starts with an older file, from before a layer began; lanes and shards are on another
  * node and keep their data. Members that know the layer put it back into the view. */
 #include "tests/integration/log_members.h"
+#include "tests/integration/two_nodes.h"
 
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "shard/generations/grow.h"
-#include "shard/generations/make.h"
 #include "shard/members/lost.h"
 #include "shard/resident/header.h"
 #include "shard/view/view_load.h"
@@ -34,53 +32,30 @@ static struct log_view *view;
 static struct log_member member[MEMBERS];
 static unsigned opened;
 
+static const struct two_nodes two = {&home, &data, &client, &nodes, &names, &l, &view};
+
 static int start(void **state)
 {
-    char urls[600];
-    struct error e = {""};
     (void)state;
-    (void)signal(SIGPIPE, SIG_IGN);
-    must(temp_redis_start(&home, NULL, &e), e);
-    must(temp_redis_start(&data, NULL, &e), e);
-    must(client_open(&client, home.port, REPLY_MS, &e), e);
-    (void)snprintf(urls, sizeof(urls), "%s,%s", home.url, data.url);
-    must(nodes_parse(&nodes, urls, &e), e);
-    l = sync_client_new(&nodes, REPLY_MS, NULL);
-    view = malloc(sizeof(*view));
-    assert_true(l != NULL && view != NULL);
+    two_nodes_start(&two, NULL);
     return 0;
 }
 
 static int stop(void **state)
 {
     (void)state;
-    free(view);
-    sync_client_free(l);
-    client_close(&client);
-    temp_redis_fini(&home);
-    temp_redis_fini(&data);
+    two_nodes_stop(&two);
     return 0;
 }
 
 /* Shards and lanes are on the other node. */
 static int set_up(void **state)
 {
-    char name[40];
     struct error e = {""};
-    struct placement placement;
     (void)state;
     opened = 0;
     must(client_ok(&client, &e, "FLUSHALL"), e);
-    must(names_init(&names, "tb", "f", 1, &e), e);
-    (void)snprintf(name, sizeof(name), "127.0.0.1:%u", data.port);
-    must(placement_choose(&placement, &nodes, name, &e), e);
-    const struct make_options o = {.capacity = CAPACITY,
-                                   .expansion = 2,
-                                   .error_rate = 0.0001,
-                                   .lanes = 2,
-                                   .placement = &placement,
-                                   .shard_bytes = 32768};
-    must(log_make(l, &names, &o, view, NULL, &e), e);
+    two_nodes_make(&two, &data, CAPACITY, 2);
     return 0;
 }
 
@@ -140,18 +115,6 @@ static void grows(void)
     free(v);
 }
 
-static void home_goes_back(void)
-{
-    struct error e = {""};
-    client_close(&client);
-    temp_redis_kill(&home);
-    must(temp_redis_restart(&home, true, &e), e);
-    must(client_open(&client, home.port, REPLY_MS, &e), e);
-    sync_client_free(l);
-    l = sync_client_new(&nodes, REPLY_MS, NULL);
-    assert_non_null(l);
-}
-
 /* All keys are present for every member, and new for none. */
 static void has_all(unsigned keys)
 {
@@ -184,7 +147,7 @@ static void behind_a_layer(uint64_t memory)
     assert_int_equal(log_member_added(other, 3 * BATCH, BATCH), BATCH);
     uint64_t token = stored()->shape.layers[1].token;
     clock_sleep_us(300 * 1000);
-    home_goes_back();
+    two_nodes_go_back(&two);
     wait_for_layers(2);
     assert_int_equal(stored()->shape.layers[1].token, token);
     assert_int_equal(stored()->filled, 2); /* nobody takes its shards for empty */
@@ -262,7 +225,7 @@ static void test_home_goes_back_behind_the_token_of_a_layer__its_shards_are_made
         assert_int_equal(deleted, 1);
     }
     client_close(&shards);
-    home_goes_back();
+    two_nodes_go_back(&two);
     wait_for_layers(2);
     (void)opens(UINT64_MAX, false);
     has_all(2 * BATCH);
@@ -335,7 +298,7 @@ static void test_home_goes_back_behind_what_was_trimmed__it_is_degraded(void **s
         (void)log_member_added(folder, BATCH + i, 1);
     clock_sleep_us(600 * 1000); /* until all is folded and trimmed */
     log_member_close(&member[--opened]);
-    home_goes_back();
+    two_nodes_go_back(&two);
     struct log_member *later = opens(UINT64_MAX, true);
     uint8_t answers[BATCH];
     uint64_t until = clock_mono_us() + WAIT_US;
@@ -390,7 +353,7 @@ static void test_home_goes_back_beside_a_foreign_key__nobody_waits_for_it(void *
     must(client_open(&shards, data.port, REPLY_MS, &e), e);
     freeReplyObject(client_command(&shards, "DEL %b", key.text, key.length));
     freeReplyObject(client_command(&shards, "RPUSH %b theirs", key.text, key.length));
-    home_goes_back();
+    two_nodes_go_back(&two);
     log_member_go_on(folder);
     uint8_t answers[BATCH];
     enum err code;

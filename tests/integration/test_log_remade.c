@@ -4,15 +4,14 @@
  * built. */
 #include "tests/integration/log_members.h"
 #include "tests/integration/cut_over.h"
+#include "tests/integration/log_redis.h"
+#include "tests/integration/two_nodes.h"
 
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "migrate/build/build.h"
 #include "shard/generations/grace.h"
-#include "shard/generations/make.h"
 #include "shard/members/lost.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/client.h"
@@ -28,31 +27,13 @@ static struct names names;
 static struct log_view *view;
 static struct log_member folder, sleeper;
 
+static const struct two_nodes two = {&home, &data, &client, &nodes, &names, &l, &view};
+
 static int set_up(void **state)
 {
-    char urls[600], name[40];
-    struct error e = {""};
-    struct placement placement;
     (void)state;
-    (void)signal(SIGPIPE, SIG_IGN);
-    must(temp_redis_start(&home, NULL, &e), e);
-    must(temp_redis_start(&data, NULL, &e), e);
-    must(client_open(&client, home.port, REPLY_MS, &e), e);
-    (void)snprintf(urls, sizeof(urls), "%s,%s", home.url, data.url);
-    must(nodes_parse(&nodes, urls, &e), e);
-    l = sync_client_new(&nodes, REPLY_MS, NULL);
-    view = malloc(sizeof(*view));
-    assert_true(l != NULL && view != NULL);
-    must(names_init(&names, "tb", "f", 1, &e), e);
-    (void)snprintf(name, sizeof(name), "127.0.0.1:%u", data.port);
-    must(placement_choose(&placement, &nodes, name, &e), e);
-    const struct make_options o = {.capacity = CAPACITY,
-                                   .expansion = 2,
-                                   .error_rate = 0.0001,
-                                   .lanes = 1,
-                                   .placement = &placement,
-                                   .shard_bytes = 32768};
-    must(log_make(l, &names, &o, view, NULL, &e), e);
+    two_nodes_start(&two, NULL);
+    two_nodes_make(&two, &data, CAPACITY, 1);
     names.incarnation = view->incarnation;
     log_members_open(&folder, &nodes, &names, UINT64_MAX, true);
     log_members_open(&sleeper, &nodes, &names, 0, false); /* it reads blocks */
@@ -64,24 +45,8 @@ static int tear_down(void **state)
     (void)state;
     log_member_abandon(&folder);
     log_member_abandon(&sleeper);
-    free(view);
-    sync_client_free(l);
-    client_close(&client);
-    temp_redis_fini(&home);
-    temp_redis_fini(&data);
+    two_nodes_stop(&two);
     return 0;
-}
-
-static void home_goes_back(void)
-{
-    struct error e = {""};
-    client_close(&client);
-    temp_redis_kill(&home);
-    must(temp_redis_restart(&home, true, &e), e);
-    must(client_open(&client, home.port, REPLY_MS, &e), e);
-    sync_client_free(l);
-    l = sync_client_new(&nodes, REPLY_MS, NULL);
-    assert_non_null(l);
 }
 
 static uint64_t current(void)
@@ -183,7 +148,7 @@ static void test_a_build_that_is_resumed_by_an_older_view__empties_no_shard_that
     uint64_t before;
     (void)state;
     uint64_t built = is_read_by_sleepers(&before);
-    home_goes_back();
+    two_nodes_go_back(&two);
     assert_int_equal(current(), before);
     assert_int_equal(begins_again(&code), built);
     calls_none_absent(&sleeper);
@@ -211,7 +176,7 @@ static void test_a_build_behind_a_rollback__empties_no_shard_that_is_read(void *
     uint64_t before;
     (void)state;
     uint64_t built = is_read_by_sleepers(&before);
-    must(grace_switch(l, &names, "", view->version, before, &e), e);
+    must(log_switch(l, &names, before, &e), e);
     const struct log_lost lost = {.generation = built};
     must(lost_say(l, &names, &lost, &e), e);
     assert_int_equal(current(), before);
