@@ -291,7 +291,7 @@ static void forget_own(struct control *c)
  * being read on. */
 static enum err look(struct control *c, struct error *e)
 {
-    bool again = false;
+    bool again = false, fails = false;
     struct error why = {""};
     enum eras_action ignored;
     c->looked_at = clock_mono_us();
@@ -301,12 +301,12 @@ static enum err look(struct control *c, struct error *e)
     if (code == ERR_OK)
         atomic_store(&c->filter->looked, c->looked_at);
     if (code == ERR_OK && c->filter->lanes > 0)
-        mended = control_mend_lanes(c, &again, &why);
+        mended = control_mend_lanes(c, &again, &fails, &why);
     if (code == ERR_OK && again)
         code = control_read_view(c, e);
     if (code == ERR_OK && c->filter->state != FILTER_OPEN && sync_client_nodes(c->redis)->cluster != NULL)
         code = control_look_at_masters(c, &ignored, e); /* before blocks are read */
-    if (code == ERR_OK && !control_lanes_are_as_read(c))
+    if (code == ERR_OK && !fails && !control_lanes_are_as_read(c))
         code = control_read_lanes(c, e);
     if (code == ERR_OK && mended != ERR_OK)
         return error_set(e, mended, "%s", why.text);

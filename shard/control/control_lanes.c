@@ -98,17 +98,17 @@ static enum err mend_lane(struct control *c, unsigned i, bool *changed, struct e
     return code;
 }
 
-enum err control_mend_lanes(struct control *c, bool *again, struct error *e)
+enum err control_mend_lanes(struct control *c, bool *again, bool *fails, struct error *e)
 {
     enum err code = ERR_OK;
     struct error why;
-    *again = false;
+    *again = *fails = false;
     for (unsigned i = 0; i < c->view->lane_count; i++) {
         bool changed;
         enum err one = mend_lane(c, i, &changed, &why);
         bool is_away = one == ERR_UNREACHABLE || one == ERR_TIMEOUT;
         c->per_lane[i].waits = one == ERR_BUSY || (is_away && is_to_mend(c, i, TAIL_ERA));
-        c->per_lane[i].fails = one != ERR_OK && !c->per_lane[i].waits;
+        *fails |= one != ERR_OK && !c->per_lane[i].waits;
         *again |= changed && one == ERR_OK;
         if (one != ERR_OK && (code == ERR_OK || code == ERR_BUSY))
             code = error_set(e, one, "%s", why.text);
@@ -283,9 +283,6 @@ static enum err go_on(struct control *c, struct error *e)
 enum err control_read_lanes(struct control *c, struct error *e)
 {
     bool is_same;
-    for (unsigned i = 0; i < c->filter->lanes; i++)
-        if (c->per_lane[i].fails)
-            return ERR_OK;
     enum err code = goes_on(c, &is_same, e);
     if (code != ERR_OK)
         return code;
