@@ -82,9 +82,10 @@ static enum err start_redis(struct world *w, struct error *e)
 {
     if (w->clustered)
         return start_cluster(w, e);
-    const char *const extra[] = {
-        "--aclfile", w->users, "--appendonly", "yes", "--appendfsync", "no", "--enable-protected-configs",
-        "yes",       NULL};
+    /* Before 7.0 nothing is protected. */
+    const char *protected = temp_redis_is_before_7() ? NULL : "--enable-protected-configs";
+    const char *const extra[] = {"--aclfile", w->users,  "--appendonly", "yes", "--appendfsync",
+                                 "no",        protected, "yes",          NULL};
     enum err err = ERR_OK;
     for (unsigned i = 0; err == ERR_OK && i < WORLD_NODES; i++)
         err = temp_redis_start(&w->redis[i], extra, e);

@@ -142,7 +142,8 @@ static uint64_t waits_for_a_roll_call(struct log_member *m, struct log_member *g
     return key_of_home(KEYS);
 }
 
-/* The other lane's node gets another id with nothing lost, so that its lane goes on at once. */
+/* The other lane's node gets another id with nothing lost, so that its lane goes on at once. Redis 6 does not
+ * say that it has received nothing, and the lane waits for the writer that is gone. */
 static void test_a_roll_call_that_waits__holds_up_no_lane_of_another_node(void **state)
 {
     struct error e = {""};
@@ -151,6 +152,8 @@ static void test_a_roll_call_that_waits__holds_up_no_lane_of_another_node(void *
     char port[8];
     uint8_t answer;
     (void)state;
+    if (temp_redis_is_before_7())
+        skip();
     uint64_t key = waits_for_a_roll_call(&m, &gone), until = clock_mono_us() + GUARD_US;
     (void)snprintf(port, sizeof(port), "%u", server[HOME].port);
     const char *const extra[] = {"--replicaof", "127.0.0.1", port, NULL};

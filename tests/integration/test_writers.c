@@ -475,12 +475,13 @@ static void test_the_first_replica__is_noticed_by_no_caller(void **state)
     print_message("the longest add took %u us before, and %u us beside the first replica\n", (unsigned)calm,
                   (unsigned)worst);
     assert_true(worst < 1000000); /* with sanitizers, on a busy machine */
+    /* Redis 6 does not say that it has received nothing, so the writers are asked. */
     for (unsigned i = 0; i < told->acknowledged; i++)
-        if (told->news[i] != 1)
+        if (told->news[i] != 1 && !(temp_redis_is_before_7() && told->news[i] == 0 && told->unsure[i] == 1))
             fail_msg("key %u was new %u times, and unsure %u times", i, told->news[i], told->unsure[i]);
     all_are_present(folder);
     assert_false(view->degraded);
-    assert_true(view->lane[0].number == 1 && view->lane[1].number == 1);
+    assert_true(temp_redis_is_before_7() || (view->lane[0].number == 1 && view->lane[1].number == 1));
 }
 
 static redisReply *view_as_it_is(struct key_name *key)
