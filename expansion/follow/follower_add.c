@@ -20,6 +20,8 @@ struct batch {
     uint8_t answers[BATCH];
 };
 
+/* A filter that was made without growth may have got a table later. Its rows come again, as nothing is
+ * confirmed: they are added once a rebuild has made room. */
 static enum err add_batch(struct follower *t, struct batch *b, struct error *e)
 {
     const struct follower_options *o = t->o;
@@ -30,6 +32,8 @@ static enum err add_batch(struct follower *t, struct batch *b, struct error *e)
         code = key_client_ask(t->client, true, b->keys, b->lengths, b->count, b->answers, e);
     for (size_t i = 0; i < b->count && code == ERR_OK; i++)
         t->added += b->answers[i] == KEY_ADDED;
+    if (code == ERR_OK && memchr(b->answers, KEY_NO_ROOM, b->count) != NULL)
+        code = error_set(e, ERR_FULL, "the filter is full and does not grow: its rows wait for a rebuild");
     return code == ERR_OK ? follower_tend(t, e) : code;
 }
 

@@ -75,31 +75,55 @@ static enum err make_tables(struct follower *t, struct error *e)
     return ERR_OK;
 }
 
-/* Note that the slot is ours to drop, and that rows came without a slot, before making the slot. If it goes
- * after this look, stream_start() says so, and the next attempt notes that rows came without a slot. */
-static enum err create_slot(struct follower *t, struct error *e)
+/* Note that the slot is ours to drop, before making it. *@at: where it begins. */
+static enum err create_slot(struct follower *t, uint64_t *at, struct error *e)
 {
-    char lsn[LSN_TEXT];
+    char lsn[LSN_TEXT] = "";
     bool created = false;
     char place[STREAM_PLACE_MAX];
-    struct stream_slot slot;
-    enum err code = stream_slot_state(source_connection(t->source), t->o->slot, &slot, e);
-    if (code == ERR_OK)
-        code = stream_slot_place(source_connection(t->source), place, e);
+    enum err code = stream_slot_place(source_connection(t->source), place, e);
     if (code == ERR_OK)
         code = slots_note(t->redis, t->o->prefix, place, t->o->slot, t->o->filter, e);
     if (code == ERR_OK)
         code = follower_mark_write(t, "slot", t->o->slot, e);
-    if (code == ERR_OK && !slot.exists)
-        code = follower_mark_write(t, "gap", "1", e);
     source_rest(t->source); /* making a slot may wait long for open transactions */
-    if (code == ERR_OK && !slot.exists)
+    if (code == ERR_OK)
         code = stream_create_slot(t->feed.stream, &created, lsn, e);
     if (code == ERR_OK)
         code = source_take(t->source, e);
     if (code == ERR_OK && created)
         log_info("follow_slot_created", "filter=%s slot=%s lsn=%s", log_quote(t->o->filter), t->o->slot, lsn);
-    return code == ERR_OK ? follower_gap_fill(t, !slot.exists, e) : code;
+    return code == ERR_OK && !lsn_parse(lsn, at)
+               ? error_set(e, ERR_PARSE, "replication slot %s begins at \"%s\"", t->o->slot, lsn)
+               : code;
+}
+
+/* A slot that is read cannot be dropped. Until then another may have taken its place, whoever has made it. */
+static enum err same_slot(struct follower *t, uint64_t at, struct error *e)
+{
+    struct stream_slot slot;
+    enum err code = stream_slot_state(source_connection(t->source), t->o->slot, &slot, e);
+    return code == ERR_OK && slot.confirmed_lsn != at
+               ? error_set(e, ERR_CONFLICT, "replication slot %s was moved, or made again", t->o->slot)
+               : code;
+}
+
+static enum err start_stream(struct follower *t, struct error *e)
+{
+    uint64_t at = 0;
+    enum err code = create_slot(t, &at, e);
+    if (code == ERR_OK)
+        code = follower_gap_fill(t, at, e);
+    if (code == ERR_OK)
+        code = stream_start(t->feed.stream, e);
+    if (code == ERR_OK)
+        code = same_slot(t, at, e);
+    if (code != ERR_LOST)
+        return code;
+    struct error why;
+    if (drop_slot(t, t->o->slot, &why) != ERR_OK)
+        return error_prefix(e, code, "%s", why.text);
+    return code; /* the next attempt makes the slot */
 }
 
 static enum err open_stream(struct follower *t, struct error *e)
@@ -115,18 +139,7 @@ static enum err open_stream(struct follower *t, struct error *e)
                                            .watch = {follower_watch, t},
                                            .tables = f->tables,
                                            .table_count = source_tables(t->source)};
-    if (code == ERR_OK)
-        code = stream_open(&f->stream, &options, e);
-    if (code == ERR_OK)
-        code = create_slot(t, e);
-    if (code == ERR_OK)
-        code = stream_start(f->stream, e);
-    if (code != ERR_LOST)
-        return code;
-    struct error why;
-    if (drop_slot(t, t->o->slot, &why) != ERR_OK)
-        return error_prefix(e, code, "%s", why.text);
-    return code; /* the next attempt makes the slot */
+    return code == ERR_OK ? stream_open(&f->stream, &options, e) : code;
 }
 
 static enum err open_outbox(struct follower *t, struct error *e)
@@ -169,7 +182,7 @@ static enum err note_publication(struct follower *t, struct error *e)
         code = follower_mark_read(t, "reporting", before, sizeof(before), e);
     if (code != ERR_OK || strcmp(before, now) == 0)
         return code;
-    code = follower_mark_write(t, "gap", "1", e);
+    code = follower_mark_forget(t, "position", e);
     return code == ERR_OK ? follower_mark_write(t, "reporting", now, e) : code;
 }
 
@@ -188,8 +201,10 @@ static enum err same_server(struct follower *t, struct error *e)
 
 enum err follower_feed_open(struct follower *t, struct error *e)
 {
-    t->feed = (struct follower_feed){.stream = NULL};
+    t->feed = (struct follower_feed){.gap_open = true};
     enum err code = source_identity(t->source, false, "", &t->feed.identity, e);
+    if (code == ERR_OK)
+        code = source_history(t->source, &t->feed.history, e);
     bool outbox = t->mode == FOLLOWER_OUTBOX;
     if (code == ERR_OK && !outbox)
         code = note_publication(t, e); /* before it is checked */
@@ -201,12 +216,16 @@ enum err follower_feed_open(struct follower *t, struct error *e)
         code = same_server(t, e);
     if (code == ERR_OK && outbox)
         code = follower_gap_compare(t, t->feed.reported, e);
-    return code == ERR_OK && outbox ? follower_gap_fill(t, false, e) : code;
+    if (code != ERR_OK)
+        return code;
+    return outbox ? follower_gap_fill(t, 0, e) : start_stream(t, e);
 }
 
 void follower_feed_close(struct follower *t)
 {
     struct follower_feed *f = &t->feed;
+    if (follower_stops(t))
+        follower_gap_leave(t);
     follower_forget(&f->gap);
     stream_close(f->stream);
     outbox_close(f->outbox);

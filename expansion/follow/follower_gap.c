@@ -45,21 +45,40 @@ static enum err read_gap(struct follower *t, struct error *e)
     return code;
 }
 
+/* Where a slot is, as the mark "position" has it: the server's history, then the place in its log, each of 16
+ * digits, so that texts of one history compare as places do. */
+enum { HISTORY_DIGITS = 16, POSITION_MAX = 2 * HISTORY_DIGITS + 1 };
+
+static void position_text(const struct follower *t, uint64_t lsn, char out[POSITION_MAX])
+{
+    (void)snprintf(out, POSITION_MAX, "%016" PRIx64 "%016" PRIx64, t->feed.history, lsn);
+}
+
+/* A slot that is beyond this is another one, or was moved by somebody else. */
+static enum err note_position(struct follower *t, struct error *e)
+{
+    const struct follower_feed *f = &t->feed;
+    char text[POSITION_MAX];
+    position_text(t, f->stream != NULL ? stream_position(f->stream).confirmed : 0, text);
+    return follower_mark_write(t, "position", text, e);
+}
+
+void follower_gap_leave(struct follower *t)
+{
+    struct error unused;
+    if (t->held && t->feed.stream != NULL && !t->feed.gap_open && keeps_marks(t))
+        (void)!note_position(t, &unused);
+}
+
 /* A transaction may be in the log before the slot's first position, so that the slot does not send it, while
  * others do not see its rows yet: its commit waits for a disk, or for a standby. So the gap is read at once,
  * and once more when all that was open then has ended. */
-static enum err close_gap(struct follower *t, struct error *e)
-{
-    enum err code = t->feed.gap_open ? read_gap(t, e) : ERR_OK;
-    if (code == ERR_OK && t->feed.gap_open)
-        code = follower_mark_forget(t, "gap", e);
-    t->feed.gap_open &= code != ERR_OK;
-    return code;
-}
-
 static enum err write_marks(struct follower *t, struct error *e)
 {
-    enum err code = close_gap(t, e);
+    enum err code = t->feed.gap_open ? read_gap(t, e) : ERR_OK;
+    if (code == ERR_OK)
+        code = note_position(t, e);
+    t->feed.gap_open &= code != ERR_OK;
     for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++)
         code = follower_mark_write_id(t, i, t->feed.gap.marks[i], e);
     follower_forget(&t->feed.gap);
@@ -87,15 +106,14 @@ enum err follower_gap_note(struct follower *t, bool quiet, struct error *e)
     return f->stream != NULL ? stream_server_lsn(t->source, &f->gap_lsn, e) : ERR_OK;
 }
 
-enum err follower_gap_fill(struct follower *t, bool known, struct error *e)
+enum err follower_gap_fill(struct follower *t, uint64_t at, struct error *e)
 {
-    char gap[8] = "1";
-    enum err code = known ? ERR_OK : follower_mark_read(t, "gap", gap, sizeof(gap), e);
-    if (code != ERR_OK || gap[0] == '\0')
-        return code;
-    t->feed.gap_open = keeps_marks(t);
-    code = read_gap(t, e);
-    return code == ERR_OK && !t->feed.gap_open ? follower_mark_forget(t, "gap", e) : code;
+    char was[POSITION_MAX], now[POSITION_MAX];
+    position_text(t, at, now);
+    enum err code = follower_mark_read(t, "position", was, sizeof(was), e);
+    bool is_known = code == ERR_OK && strncmp(was, now, HISTORY_DIGITS) == 0 && strcmp(now, was) <= 0;
+    t->feed.gap_open = keeps_marks(t) && !is_known;
+    return code == ERR_OK && t->feed.gap_open ? read_gap(t, e) : code;
 }
 
 static enum err compare(struct follower *t, unsigned table, int64_t reported, struct error *e)
@@ -107,7 +125,7 @@ static enum err compare(struct follower *t, unsigned table, int64_t reported, st
     enum err code = follower_mark_read(t, field, was, sizeof(was), e);
     if (code != ERR_OK || strcmp(was, now) == 0)
         return code;
-    code = was[0] == '\0' ? follower_mark_write(t, "gap", "1", e) : follower_read_all(t, table, e);
+    code = was[0] == '\0' ? follower_mark_forget(t, "position", e) : follower_read_all(t, table, e);
     if (code == ERR_OK && was[0] != '\0')
         log_info("follow_read_again", "filter=%s table=%s rows=%" PRIu64, log_quote(t->o->filter),
                  log_quote(source_table(t->source, table)), t->rows - before);

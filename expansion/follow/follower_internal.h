@@ -40,6 +40,7 @@ struct follower_feed {
     uint64_t identity;             /* source_identity() when the source was opened */
     uint64_t reporting;            /* the publication's state then */
     int64_t *reported;             /* outbox_table_state() of each table then; owned */
+    uint64_t history;              /* source_history() then */
     uint64_t server; /* the server that reports rows, see connection_server(); 0: rows are read by ids */
     uint64_t looked_at;
     struct follower_noted gap; /* see follower_gap.c */
@@ -126,12 +127,14 @@ MUST_CHECK enum err follower_largest(struct follower *t, unsigned table, int64_t
 /* Move the safe marks while a feed is followed; @quiet: all that was committed when this step began is
  * added. */
 MUST_CHECK enum err follower_gap_note(struct follower *t, bool quiet, struct error *e);
-/* Add the rows above the safe marks, if it is @known or noted that some came while nothing reported them: a
- * note may be gone where the metadata node went back. */
-MUST_CHECK enum err follower_gap_fill(struct follower *t, bool known, struct error *e);
+/* Add the rows above the safe marks, if some may have come while nothing reported them: the slot begins @at,
+ * beyond where a follower has noted to have moved it. An outbox begins at 0. */
+MUST_CHECK enum err follower_gap_fill(struct follower *t, uint64_t at, struct error *e);
+/* At the end: note where the slot is, so that the next follower reads no rows by their ids. */
+void follower_gap_leave(struct follower *t);
 /* Add all rows of each table for which @reported differs from what the last follower has noted, and note it:
  * rows may not have been reported, and may have any id. If no follower has noted any, those above the safe
- * marks came before: note that. */
+ * marks came before: they are a gap. */
 MUST_CHECK enum err follower_gap_compare(struct follower *t, const int64_t *reported, struct error *e);
 
 /* --- the modes; after an error the mode is opened again --- */

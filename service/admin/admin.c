@@ -160,7 +160,8 @@ static void run_call(void *arg)
     call->status = call->fn(this_admin, call, &r, &call->error);
     config_release(this_admin->config);
     this_admin->config = NULL;
-    if (call->status == ERR_ASIDE) { /* run it again, where no other call waits for it, or behind those */
+    if (call->status == ERR_ASIDE) { /* run it again, where no other call waits for it; the rest of a DEL,
+                                      * which only one thread may run, behind those that wait there */
         struct admin_threads *t = this_admin->threads;
         buffer_clear(&call->reply);
         post(call->fn == admin_drop ? t->making : t->aside, call);

@@ -287,11 +287,11 @@ static void forget_own(struct control *c)
     }
 }
 
-/* Load the view, and do what must precede all else. A lane whose roll call waits keeps no other one from
+/* Load the view, and do what must precede all else. A lane that cannot be mended keeps no other one from
  * being read on. */
 static enum err look(struct control *c, struct error *e)
 {
-    bool again = false, fails = false;
+    bool again = false;
     struct error why = {""};
     enum eras_action ignored;
     c->looked_at = clock_mono_us();
@@ -301,12 +301,12 @@ static enum err look(struct control *c, struct error *e)
     if (code == ERR_OK)
         atomic_store(&c->filter->looked, c->looked_at);
     if (code == ERR_OK && c->filter->lanes > 0)
-        mended = control_mend_lanes(c, &again, &fails, &why);
+        mended = control_mend_lanes(c, &again, &why);
     if (code == ERR_OK && again)
         code = control_read_view(c, e);
     if (code == ERR_OK && c->filter->state != FILTER_OPEN && sync_client_nodes(c->redis)->cluster != NULL)
         code = control_look_at_masters(c, &ignored, e); /* before blocks are read */
-    if (code == ERR_OK && !fails && !control_lanes_are_as_read(c))
+    if (code == ERR_OK && !control_lanes_are_as_read(c))
         code = control_read_lanes(c, e);
     if (code == ERR_OK && mended != ERR_OK)
         return error_set(e, mended, "%s", why.text);

@@ -48,7 +48,7 @@ struct control_lane {
     struct lag lag;
     struct log_id gap;  /* a position of the view that was not in the lane */
     uint64_t gap_since; /* since when; 0: none was met */
-    bool waits;         /* its roll call waits for other writers, or for its node, by this look */
+    bool waits;         /* it could not be mended by this look: for other writers, for its node, ... */
 };
 
 struct control {
@@ -144,10 +144,9 @@ void control_note(struct control *c, enum err code, const struct error *e);
 
 /* --- control_lanes.c --- */
 /* Mend lanes that are lost, or in another era, each whatever comes of the others. *@again: the view has
- * changed. *@fails: a lane could not be mended that does not wait. ERR_BUSY: the roll calls of some lanes
- * wait for other writers. */
-MUST_CHECK enum err control_mend_lanes(struct control *c, bool *again, bool *fails, struct error *e);
-/* True if the readers read the view's lanes, and none has stalled, but for those whose roll calls wait; after
+ * changed. ERR_BUSY: the roll calls of some lanes wait for other writers. */
+MUST_CHECK enum err control_mend_lanes(struct control *c, bool *again, struct error *e);
+/* True if the readers read the view's lanes, and none has stalled, but for those that wait to be mended; after
  * a look that ended well there are none. */
 bool control_lanes_are_as_read(const struct control *c);
 /* Let the readers read the view's lanes: from where they are, if these lanes go on from those that they read;

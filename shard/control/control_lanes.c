@@ -98,17 +98,15 @@ static enum err mend_lane(struct control *c, unsigned i, bool *changed, struct e
     return code;
 }
 
-enum err control_mend_lanes(struct control *c, bool *again, bool *fails, struct error *e)
+enum err control_mend_lanes(struct control *c, bool *again, struct error *e)
 {
     enum err code = ERR_OK;
     struct error why;
-    *again = *fails = false;
+    *again = false;
     for (unsigned i = 0; i < c->view->lane_count; i++) {
         bool changed;
         enum err one = mend_lane(c, i, &changed, &why);
-        bool is_away = one == ERR_UNREACHABLE || one == ERR_TIMEOUT;
-        c->per_lane[i].waits = one == ERR_BUSY || (is_away && is_to_mend(c, i, TAIL_ERA));
-        *fails |= one != ERR_OK && !c->per_lane[i].waits;
+        c->per_lane[i].waits = one != ERR_OK;
         *again |= changed && one == ERR_OK;
         if (one != ERR_OK && (code == ERR_OK || code == ERR_BUSY))
             code = error_set(e, one, "%s", why.text);

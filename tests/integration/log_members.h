@@ -26,4 +26,12 @@ MUST_CHECK enum err log_member_add(struct log_member *m, uint64_t first, unsigne
 unsigned log_member_count(struct log_member *m, uint64_t first, unsigned count, enum key_answer answer);
 /* Add the keys. Returns how many were new. */
 unsigned log_member_added(struct log_member *m, uint64_t first, unsigned count);
+/* The first number from @from on whose key is in @lane. */
+uint64_t log_members_key_of(const struct log_view *v, unsigned lane, uint64_t from);
+/* True if all shards are in memory. */
+bool log_members_is_loaded(struct log_member *m);
+/* Wait for that. */
+void log_members_await_loaded(struct log_member *m);
+/* The last error of the control, a moment later; "": its last call ended well. */
+const char *log_members_failing(struct log_member *m);
 #endif

@@ -91,7 +91,7 @@ void solo_close(struct solo *s)
     sync_client_free(s->link);
 }
 
-static void tend_once(struct solo *s)
+void solo_tend_once(struct solo *s)
 {
     s->last = (struct error){""};
     atomic_store(&s->woken, false);
@@ -102,7 +102,7 @@ static void tend_once(struct solo *s)
 void solo_tend(struct solo *s)
 {
     do
-        tend_once(s);
+        solo_tend_once(s);
     while (s->code == ERR_OK && (s->next == 0 || atomic_load(&s->woken)));
 }
 
@@ -117,7 +117,7 @@ static void run(struct solo *s, const bool *done, unsigned ms, bool tends)
             return;
         }
         if (tends && (atomic_load(&s->woken) || now >= s->next))
-            tend_once(s);
+            solo_tend_once(s);
         step(s);
     }
 }

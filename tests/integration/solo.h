@@ -43,6 +43,7 @@ void solo_open(struct solo *s, const struct nodes *nodes, const struct names *na
                const struct control_options *o);
 /* Stop cleanly: the process leaves the register. */
 void solo_close(struct solo *s);
+void solo_tend_once(struct solo *s);
 /* Call the control until it has nothing to do immediately. */
 void solo_tend(struct solo *s);
 /* Run the loop, and call the control when it asks for that, until *@done, or for @ms; 0: for 10 s, after

@@ -9,11 +9,19 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "shard/filter/hash.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/temp_redis.h"
 
-enum { HOME, AWAY, SERVERS, REPLY_MS = 2000, KEYS = 100, GUARD_US = 20 * 1000 * 1000 };
+enum {
+    HOME,
+    AWAY,
+    SERVERS,
+    REPLY_MS = 2000,
+    SHORT_MS = 500,
+    KEYS = 100,
+    LOOKS = 30,
+    GUARD_US = 20 * 1000 * 1000
+};
 
 static struct temp_redis server[SERVERS];
 static struct client home;
@@ -52,60 +60,24 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The first number from @from on whose key is in the lane of the metadata node. */
-static uint64_t key_of_home(uint64_t from)
-{
-    char text[24];
-    int n;
-    do
-        n = snprintf(text, sizeof(text), "%llu", (unsigned long long)from++);
-    while (log_lane_of(hash_key(view->seed, text, (size_t)n), 2) != HOME);
-    return from - 1;
-}
-
-static void await_loaded(struct log_member *m)
-{
-    struct log_status *s = calloc(1, sizeof(*s));
-    uint64_t until = clock_mono_us() + GUARD_US;
-    const struct resident_status *memory;
-    do {
-        assert_true(clock_mono_us() < until);
-        clock_sleep_us(10 * 1000);
-        control_status(m->control, s);
-        memory = s->generation[0].answers ? &s->generation[0].memory : &s->generation[1].memory;
-    } while (memory->shards == 0 || memory->resident != memory->shards);
-    free(s);
-}
-
-/* The last error of the control. */
-static const char *failing(struct log_member *m)
-{
-    static char text[sizeof(m->last.text)];
-    clock_sleep_us(10 * 1000);
-    (void)pthread_mutex_lock(&m->lock);
-    (void)snprintf(text, sizeof(text), "%s", m->failing == ERR_OK ? "" : m->last.text);
-    (void)pthread_mutex_unlock(&m->lock);
-    return text;
-}
-
 static void test_a_node_that_is_away__holds_up_no_lane_of_another(void **state)
 {
     struct error e = {""};
     static struct log_member m;
     int64_t killed;
     uint8_t answer;
-    uint64_t key = key_of_home(KEYS), until;
+    uint64_t key = log_members_key_of(view, HOME, KEYS), until;
     const struct log_member_options o = {
         .nodes = &nodes, .names = &names, .memory = UINT64_MAX, .timeout_ms = REPLY_MS};
     (void)state;
     must(log_member_open(&m, &o, &e), e);
     assert_int_equal(log_member_added(&m, 0, KEYS), KEYS); /* keys of both lanes, which nobody folds */
-    await_loaded(&m);
+    log_members_await_loaded(&m);
     temp_redis_kill(&server[AWAY]);
     must(log_member_add(&m, key, 1, &answer, &e), e);
     must(client_integer(&home, &killed, &e, "CLIENT KILL TYPE normal SKIPME yes"), e);
     assert_true(killed > 0);
-    key = key_of_home(key + 1);
+    key = log_members_key_of(view, HOME, key + 1);
     until = clock_mono_us() + GUARD_US;
     while (log_member_add(&m, key, 1, &answer, &e) != ERR_OK)
         if (clock_mono_us() > until)
@@ -129,7 +101,7 @@ static uint64_t waits_for_a_roll_call(struct log_member *m, struct log_member *g
     must(log_member_open(gone, &o, &e), e);
     assert_int_equal(log_member_added(m, 0, KEYS), KEYS);
     assert_int_equal(log_member_added(gone, 0, KEYS), 0);
-    await_loaded(m);
+    log_members_await_loaded(m);
     log_member_abandon(gone);
     must(client_open(&away, server[AWAY].port, REPLY_MS, &e), e);
     must(client_save(&away, &e), e);
@@ -137,36 +109,80 @@ static uint64_t waits_for_a_roll_call(struct log_member *m, struct log_member *g
     temp_redis_kill(&server[AWAY]);
     must(temp_redis_restart(&server[AWAY], true, &e), e);
     uint64_t until = clock_mono_us() + GUARD_US;
-    while (strstr(failing(m), "have not answered") == NULL)
+    while (strstr(log_members_failing(m), "have not answered") == NULL)
         assert_true(clock_mono_us() < until);
-    return key_of_home(KEYS);
+    return log_members_key_of(view, HOME, KEYS);
 }
 
-/* The other lane's node gets another id with nothing lost, so that its lane goes on at once. Redis 6 does not
- * say that it has received nothing, and the lane waits for the writer that is gone. */
-static void test_a_roll_call_that_waits__holds_up_no_lane_of_another_node(void **state)
+/* The metadata node gets another id with nothing lost, so that its lane goes on at once. */
+static void adds_in_another_era(struct log_member *m)
 {
     struct error e = {""};
-    static struct log_member m, gone;
     struct temp_redis replica;
     char port[8];
     uint8_t answer;
-    (void)state;
-    if (temp_redis_is_before_7())
-        skip();
-    uint64_t key = waits_for_a_roll_call(&m, &gone), until = clock_mono_us() + GUARD_US;
+    uint64_t key = KEYS, until = clock_mono_us() + GUARD_US;
     (void)snprintf(port, sizeof(port), "%u", server[HOME].port);
     const char *const extra[] = {"--replicaof", "127.0.0.1", port, NULL};
     must(client_ok(&home, &e, "CONFIG SET repl-diskless-sync-delay 0"), e);
     must(temp_redis_start(&replica, extra, &e), e);
     for (unsigned i = 0; i < 3; i++) {
-        while (log_member_add(&m, key, 1, &answer, &e) != ERR_OK)
+        key = log_members_key_of(view, HOME, key + 1);
+        while (log_member_add(m, key, 1, &answer, &e) != ERR_OK)
             if (clock_mono_us() > until)
                 fail_msg("%s", e.text);
-        key = key_of_home(key + 1);
         clock_sleep_us(500 * 1000);
     }
     temp_redis_fini(&replica);
+}
+
+/* Redis 6 does not say that it has received nothing, so that node's lane waits for the writer that is gone,
+ * too. */
+static void test_a_roll_call_that_waits__holds_up_no_lane_of_another_node(void **state)
+{
+    static struct log_member m, gone;
+    (void)state;
+    if (temp_redis_is_before_7())
+        skip();
+    (void)waits_for_a_roll_call(&m, &gone);
+    adds_in_another_era(&m);
+    log_member_abandon(&m);
+}
+
+/* Nor does memory have to be loaded again. */
+static void test_a_lane_that_cannot_be_replaced__holds_up_no_lane_of_another_node(void **state)
+{
+    struct error e = {""};
+    static struct log_member m;
+    struct client away;
+    struct key_name lane;
+    uint8_t answer;
+    uint64_t key = KEYS, until = clock_mono_us() + GUARD_US;
+    const struct log_member_options o = {
+        .nodes = &nodes, .names = &names, .memory = UINT64_MAX, .timeout_ms = SHORT_MS};
+    (void)state;
+    must(log_member_open(&m, &o, &e), e);
+    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
+    log_members_await_loaded(&m);
+    lane_key(&lane, &names, AWAY, view->lane[AWAY].number);
+    must(client_open(&away, server[AWAY].port, REPLY_MS, &e), e);
+    freeReplyObject(client_command(&away, "DEL %b", lane.text, lane.length));
+    must(client_ok(&away, &e, "CONFIG SET min-replicas-to-write 1"), e);
+    while (strstr(log_members_failing(&m), "NOREPLICAS") == NULL) {
+        assert_true(clock_mono_us() < until);
+        assert_int_not_equal(log_member_check(&m, log_members_key_of(view, AWAY, KEYS), 1, &answer, &e),
+                             ERR_OK);
+    }
+    for (unsigned i = 0; i < LOOKS; i++) {
+        key = log_members_key_of(view, HOME, key + 1);
+        assert_int_equal(log_member_count(&m, key, 1, KEY_ABSENT), 1);
+        assert_string_not_equal(log_members_failing(&m), "");
+        assert_true(log_members_is_loaded(&m));
+    }
+    adds_in_another_era(&m);
+    must(client_ok(&away, &e, "CONFIG SET min-replicas-to-write 0"), e);
+    client_close(&away);
+    assert_int_equal(log_member_count(&m, 0, KEYS, KEY_ABSENT), 0);
     log_member_abandon(&m);
 }
 
@@ -196,6 +212,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_roll_call_that_waits__holds_up_no_lane_of_another_node, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_a_lane_that_cannot_be_replaced__holds_up_no_lane_of_another_node,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             test_a_node_that_goes_away_in_another_era__holds_up_no_lane_of_another, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_node_that_is_away__holds_up_no_lane_of_another, set_up,

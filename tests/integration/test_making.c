@@ -14,7 +14,15 @@
 #include "tests/lib/proxy.h"
 #include "tests/lib/raw.h"
 
-enum { FOREIGN = 200000, REPLY_MS = 30000, FILTERS = 300, COMMANDS_MAX = 24, KEYS = 300, COUNTS = 40 };
+enum {
+    FOREIGN = 200000,
+    REPLY_MS = 30000,
+    FILTERS = 300,
+    COMMANDS_MAX = 24,
+    KEYS = 300,
+    COUNTS = 40,
+    GUARD_US = 60 * 1000 * 1000
+};
 
 /* Redis nodes, a coordinator, and another one behind a proxy that stops single threads of it. */
 static struct world {
@@ -262,6 +270,14 @@ static unsigned replied(const int *fd, unsigned count)
     return n;
 }
 
+/* Pause in a loop that waits until the time @until (monotonic, us). */
+static void pause_until(uint64_t until, const char *awaited)
+{
+    if (clock_mono_us() > until)
+        fail_msg("waited in vain until %s", awaited);
+    clock_sleep_us(1000);
+}
+
 /* Commands that inspect filters wait for each other; an add that needs a new filter does not wait for
  * them. */
 static void test_make__does_not_wait_for_counts(void **state)
@@ -277,8 +293,8 @@ static void test_make__does_not_wait_for_counts(void **state)
         assert_true(fd[i] >= 0);
         assert_true(raw_puts(fd[i], "TB.COUNT large\r\n"));
     }
-    while (replied(fd, COUNTS) == 0) /* until all wait behind the first one */
-        clock_sleep_us(1000);
+    for (uint64_t until = clock_mono_us() + GUARD_US; replied(fd, COUNTS) == 0;)
+        pause_until(until, "the first count is answered, and all others wait behind it");
     assert_int_equal(integer(&w.client[0], "BF.ADD fresh key"), 1);
     unsigned before = replied(fd, COUNTS);
     for (unsigned i = 0; i < COUNTS; i++) {
@@ -299,8 +315,8 @@ static void test_make__does_not_wait_for_names_that_are_deleted(void **state)
     uint64_t before = calls_of(0, "exists");
     int fd = raw_open(w.daemon[0].port);
     assert_true(raw_send_del(fd, NAMES));
-    while (calls_of(0, "exists") < before + BEGUN)
-        clock_sleep_us(1000);
+    for (uint64_t until = clock_mono_us() + GUARD_US; calls_of(0, "exists") < before + BEGUN;)
+        pause_until(until, "the first names are deleted");
     assert_int_equal(integer(&w.client[0], "BF.ADD beside key"), 1);
     assert_int_equal(replied(&fd, 1), 0);
     assert_int_equal(integer(&w.client[0], "DEL beside"), 1);
@@ -313,8 +329,9 @@ static void test_make__does_not_wait_for_names_that_are_deleted(void **state)
 /* Wait until both coordinators have scanned node 1, so that they do not write the results later. */
 static void wait_for_scans_to_end(void)
 {
-    uint64_t before, scans = calls_of(1, "scan");
+    uint64_t before, scans = calls_of(1, "scan"), until = clock_mono_us() + GUARD_US;
     do {
+        pause_until(until, "the coordinators have scanned node 1");
         before = scans;
         clock_sleep_us(500000);
         scans = calls_of(1, "scan");
@@ -338,6 +355,7 @@ static void test_make__looks_aside_where_a_registry_is_lost(void **state)
     uint64_t worst = 0, scan_began = clock_mono_us();
     while (integer(&w.node[1], "EXISTS twinbloom:incarnations") == 0 ||
            integer(&w.node[1], "HEXISTS twinbloom:incarnations {complete}") == 0) {
+        pause_until(scan_began + GUARD_US, "the registry of node 1 is complete again");
         uint64_t began = clock_mono_us();
         freeReplyObject(client_command(&w.client[0], "BF.INFO other"));
         uint64_t took = clock_mono_us() - began;

@@ -4,9 +4,9 @@
  * reads, and leaves a mark for the next one: rows at or below it are added. It may stop between any two commands for
  * any time. A mark that it sends may be executed at any later time, while it begins again: the connection broke. Rows
  * are read by their ids, and the table is truncated, so that ids begin again. With FEED a slot reports rows: it is
- * dropped, and a commit is in the log before others see its row. With ASKS a job relies on the follower, and keys
- * change; what the follower says of itself may be executed late, or, with HOME_BACK, go back. README.md says what is
- * left out.
+ * dropped, and a commit is in the log before others see its row. With MARKS_BACK two followers may
+ * come, and home goes back, with the marks and the lease. With ASKS a job relies on the follower, and keys change; what the follower says
+ * of itself may be executed late, or, with HOME_BACK, go back. README.md says what is left out.
  *
  * Sets of rows are bits: 1 for id 1, 2 for id 2.
  *
@@ -46,7 +46,8 @@ byte slots, queue; /* number of the slot; what it has not been relieved of */
 byte holder, attempt, cover, asked, answered; /* the lease, and the status beside it: they expire together */
 byte attempts;
 byte mark = FIRST_MARK;
-bool gap = true;
+byte whole; /* the slot, by its number: what came before it is read; 0: none. It is a position of the log, which is
+             * beyond no later slot's beginning */
 byte low, recorded = 1; /* the record of the last job: its low-water mark, its generation */
 byte generation = 1;
 byte has; /* rows in the generation that is read */
@@ -57,7 +58,9 @@ bool noticed = true; /* that ids begin again, by whoever may write the next mark
 byte promised; /* rows that got their ids since */
 byte due; /* rows that everybody saw when the job asked */
 byte others_asked, clock;
-bool went_back; /* home, which had the request */
+bool went_back; /* home, to before the request, or to what is saved */
+bool saved;
+byte saved_mark, saved_whole, saved_holder, saved_attempt;
 byte late = NO_MARK, late_of, late_attempt; /* a mark that is executed later; NO_MARK: none */
 bool is_late; /* one was */
 bool late_renewal;
@@ -69,8 +72,13 @@ bool denied;
 #define LARGEST ((seen & 2) != 0 -> 2 : seen)
 #define BEGINNING (mark != NO_MARK -> mark : low)
 #define OPEN (open | logged)
+#ifdef GAP_OF_ANY_SLOT
+#define IS_WHOLE(number) (whole != 0)
+#else
+#define IS_WHOLE(number) (whole == number)
+#endif
 #ifdef FEED
-#define COVERED (has | (slot -> queue : 0) | (gap || !slot -> ABOVE(BEGINNING) : 0))
+#define COVERED (has | (slot -> queue : 0) | (!(IS_WHOLE(slots)) || !slot -> ABOVE(BEGINNING) : 0))
 #else
 #define COVERED (has | ABOVE(BEGINNING))
 #endif
@@ -137,6 +145,13 @@ end:
                 seen = 0; last = 0; promised = 0; has = 0; built = 0; noticed = false }
 #endif
     :: d_step { holder != NOBODY -> holder = NOBODY; attempt = 0; cover = 0; asked = 0; answered = 0 }
+#ifdef MARKS_BACK
+    :: d_step { !saved && !went_back -> saved = true; saved_mark = mark; saved_whole = whole;
+                saved_holder = holder; saved_attempt = attempt }
+    :: d_step { saved -> saved = false; went_back = true; mark = saved_mark; whole = saved_whole;
+                holder = saved_holder; attempt = saved_attempt;
+                saved_mark = 0; saved_whole = 0; saved_holder = 0; saved_attempt = 0 }
+#endif
     :: d_step { late != NO_MARK ->
            if
            :: MAY_WRITE(late_of, late_attempt) -> mark = late
@@ -234,55 +249,32 @@ lower:
     goto back
 }
 #else
-inline note_gap()
-{
-    atomic {
-        if
-        :: makes && MAY_WRITE(me, mine) -> gap = true
-        :: makes && !(MAY_WRITE(me, mine)) -> goto again
-        :: else
-        fi
-    }
-}
-
 proctype follower(byte me)
 {
     byte mine, begun, noted, waits, of_slot, stage, left, request, owed, fulfilled;
-    bool again_behind, makes;
+    bool again_behind;
 again:
     atomic { mine = 0; noted = 0; waits = 0; of_slot = 0; stage = 0; left = 0; request = 0; owed = 0; fulfilled = 0;
-             again_behind = false; makes = false }
+             again_behind = false }
     take_lease();
-    makes = !slot;
-#ifndef GAP_NOTED_LATE
-    note_gap();
-#endif
-    atomic {
+    d_step {
         if
-#ifdef LOOKS_TWICE
         :: !slot -> slot = true; slots++; queue = 0
-#else
-        :: makes && !slot -> slot = true; slots++; queue = 0
-        :: !makes && !slot -> goto again
-#endif
         :: else
         fi
     }
-#ifdef GAP_NOTED_LATE
-    note_gap();
-#endif
     of_slot = slots;
     atomic {
-        again_behind = gap;
+        again_behind = !(IS_WHOLE(of_slot));
         if
-        :: gap && (mark != NO_MARK || IS_OURS) -> ADD(seen & ABOVE(BEGINNING))
+        :: again_behind && (mark != NO_MARK || IS_OURS) -> ADD(seen & ABOVE(BEGINNING))
         :: else
         fi
     }
 #ifdef GAP_READ_ONCE
     atomic {
         if
-        :: MAY_WRITE(me, mine) -> gap = false; again_behind = false
+        :: MAY_WRITE(me, mine) -> whole = of_slot; again_behind = false
         :: else -> goto again
         fi
     }
@@ -316,7 +308,7 @@ end:
                   }
                   atomic {
                       if
-                      :: MAY_WRITE(me, mine) -> gap = false; again_behind = false
+                      :: MAY_WRITE(me, mine) -> whole = of_slot; again_behind = false
                       :: else -> goto again
                       fi
                   }
@@ -430,7 +422,7 @@ init
 #ifdef JOB
         run job();
 #else
-#ifndef FEED
+#if !defined(FEED) || defined(MARKS_BACK)
         run follower(2);
 #endif
 #endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/* Shards of a Redis Cluster come to a master that the view accepts by way of a server that lost writes. */
+#include "tests/integration/solo.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "shard/generations/grow.h"
+#include "shard/redis/nodes/cluster.h"
+#include "shard/view/view_load.h"
+#include "tests/lib/temp_cluster.h"
+
+enum {
+    MASTERS = 3,
+    REPLY_MS = 5000,
+    CAPACITY = 100,
+    SHARD_BYTES = 8192, /* each layer has one shard */
+    LATER = 1,          /* the layer whose shard moves */
+    KEY = 7,
+    WAIT_US = 20 * 1000 * 1000,
+    LOOP_MS = 500
+};
+
+static struct temp_cluster cluster;
+static struct nodes seeds, nodes;
+static struct sync_client *l;
+static struct names names;
+static struct log_view *view;
+static unsigned slot, from, to;
+
+static unsigned owner_of(const struct key_name *key)
+{
+    return temp_cluster_owner(&cluster, 0, slots_of_key(key->text, key->length));
+}
+
+/* Take a name whose later shard is on another master than the view and the lane. */
+static void name_filter(void)
+{
+    struct error e = {""};
+    struct key_name home, lane, shard;
+    do {
+        static unsigned n;
+        char name[16];
+        int length = snprintf(name, sizeof(name), "f%u", n++);
+        must(names_init(&names, "tb", name, (size_t)length, &e), e);
+        names_filter_key(&names, "view", &home);
+        lane_key(&lane, &names, 0, 1);
+        names_log_shard(&names, (struct shard_id){.generation = 1, .layer = LATER}, &shard);
+        from = owner_of(&shard);
+    } while (owner_of(&home) == from || owner_of(&lane) == from);
+    slot = slots_of_key(shard.text, shard.length);
+    to = owner_of(&home);
+}
+
+static int start(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    (void)signal(SIGPIPE, SIG_IGN);
+    must(temp_cluster_start(&cluster, MASTERS, MASTERS, 0, &e), e);
+    must(cluster_parse_seeds(&seeds, cluster.seeds, &e), e);
+    nodes = (struct nodes){.cluster = cluster_new(&seeds)};
+    l = sync_client_new(&nodes, REPLY_MS, NULL);
+    view = calloc(1, sizeof(*view));
+    assert_true(l != NULL && view != NULL);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    sync_client_free(l);
+    free(view);
+    cluster_free(nodes.cluster);
+    temp_cluster_fini(&cluster);
+    return 0;
+}
+
+static void has_layer_folded(const struct log_member *m)
+{
+    struct error e = {""};
+    uint64_t until = clock_mono_us() + WAIT_US;
+    for (;; clock_sleep_us(5000)) {
+        must(log_view_load(l, &names, view, &e), e);
+        if (view->slot[1].folded[0].layers == LATER + 1)
+            return;
+        if (clock_mono_us() > until)
+            fail_msg("the layer has not begun: %s", m->last.text);
+    }
+}
+
+/* The later layer has a key by now; the file that its shard's master has saved lacks it. */
+static void adds_key(void)
+{
+    struct error e = {""};
+    struct log_member writer;
+    must(log_member_make(l, &names, CAPACITY, 1, SHARD_BYTES, &e), e);
+    log_members_open(&writer, &nodes, &names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&writer, 0, 1), 1);
+    must(log_grow(l, &names, 1, LATER, view, &e), e);
+    has_layer_folded(&writer);
+    must(client_ok(&cluster.client[from], &e, "SAVE"), e);
+    assert_int_equal(log_member_added(&writer, KEY, 1), 1);
+    log_member_close(&writer);
+}
+
+/* Wait until the restarted master takes commands. */
+static void serves(void)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    for (bool is = false; !is; clock_sleep_us(20 * 1000)) {
+        redisReply *r = client_command(&cluster.client[from], "CLUSTER INFO");
+        is = strstr(r->str, "cluster_state:ok") != NULL;
+        freeReplyObject(r);
+        if (clock_mono_us() > until)
+            fail_msg("the restarted master takes no commands");
+    }
+}
+
+/* The master starts with that file, and gives the shard away. */
+static void loses_and_moves(void)
+{
+    struct error e = {""};
+    temp_redis_kill(&cluster.node[from]);
+    must(temp_redis_restart(&cluster.node[from], true, &e), e);
+    client_close(&cluster.client[from]);
+    must(client_open(&cluster.client[from], cluster.node[from].port, REPLY_MS, &e), e);
+    serves();
+    must(temp_cluster_move(&cluster, slot, 1, from, to, 0, &e), e);
+}
+
+static void test_a_shard_that_came_by_way_of_another_server__is_not_taken_for_whole(void **state)
+{
+    struct solo s;
+    struct solo_request r;
+    (void)state;
+    name_filter();
+    adds_key();
+    solo_open(&s, &nodes, &names, UINT64_MAX, &(struct control_options){.look_interval_us = WAIT_US});
+    solo_tend_once(&s); /* all masters are accepted; the shard of the first layer is loaded */
+    assert_int_equal(s.code, ERR_OK);
+    assert_int_equal(s.next, 0);
+    loses_and_moves();
+    solo_tend_once(&s); /* the one of the second layer */
+    solo_begin(&s, &r, false, KEY);
+    solo_loop(&s, &r.told, LOOP_MS);
+    assert_false(r.told && r.code == ERR_OK && r.answer == KEY_ABSENT);
+    solo_run(&s, &r.told, 0);
+    assert_false(r.code == ERR_OK && r.answer == KEY_ABSENT);
+    solo_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_shard_that_came_by_way_of_another_server__is_not_taken_for_whole),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
