@@ -227,6 +227,7 @@ static void take_replies(struct async_connection *c)
             end(c, ERR_UNREACHABLE, e.text);
         else if (reply != NULL)
             take_reply(c, reply);
+        freeReplyObject(reply);
     } while (reply != NULL && !c->closed);
 }
 
@@ -339,8 +340,7 @@ struct async_connection *async_connection_open(struct event_base *base, const st
     c->pending = malloc(c->room * sizeof(*c->pending));
     c->transport = transport_new(nodes, n);
     c->connecting = event_new(base, -1, 0, on_connecting, c);
-    if (c->pending == NULL || c->transport == NULL || c->connecting == NULL ||
-        !replies_init(&c->replies, false)) {
+    if (c->pending == NULL || c->transport == NULL || c->connecting == NULL || !replies_init(&c->replies)) {
         async_connection_free(c);
         return NULL;
     }

@@ -181,7 +181,7 @@ enum err sync_connection_open(struct sync_connection **out, const struct nodes *
     c->read_events = POLLIN;
     c->transport = transport_new(nodes, n);
     enum err code = ERR_OK;
-    if (c->transport == NULL || !replies_init(&c->replies, true))
+    if (c->transport == NULL || !replies_init(&c->replies))
         code = error_set(&text, ERR_NOMEM, "out of memory");
     if (code == ERR_OK)
         code = connect_and_greet(c, name, connect_ms, &text);

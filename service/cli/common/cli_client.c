@@ -214,7 +214,7 @@ static enum err reach(struct client *c, const struct client_address *a, struct e
     if (code != ERR_OK)
         return code;
     c->transport = transport_new(&c->nodes, n);
-    if (c->transport == NULL || !replies_init(&c->replies, true))
+    if (c->transport == NULL || !replies_init(&c->replies))
         return error_set(e, ERR_NOMEM, "out of memory");
     hold_pipe(c, true);
     code = connect_to(c, clock_mono_us() + (uint64_t)c->timeout_ms * 1000, e);

@@ -1,33 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/redis/wire/replies.h"
 
-#include "shard/redis/wire/arena.h"
-
 enum { SLICE_MIN = 1024 };
 
-bool replies_init(struct replies *r, bool keep)
+bool replies_init(struct replies *r)
 {
-    *r = (struct replies){.slice = SLICE_MIN};
-    r->reader = redisReaderCreate();
-    r->arena = keep ? NULL : arena_new();
-    if (r->reader == NULL || (!keep && r->arena == NULL)) {
-        replies_fini(r);
-        return false;
-    }
-    if (!keep) {
-        r->reader->fn = arena_functions();
-        r->reader->privdata = r->arena;
-    }
-    return true;
+    *r = (struct replies){.slice = SLICE_MIN, .reader = redisReaderCreate()};
+    return r->reader != NULL;
 }
 
 void replies_fini(struct replies *r)
 {
     if (r->reader != NULL)
-        redisReaderFree(r->reader); /* with the arena's functions it frees no reply */
-    arena_free(r->arena);
+        redisReaderFree(r->reader);
     r->reader = NULL;
-    r->arena = NULL;
 }
 
 char *replies_room(struct replies *r)
@@ -51,15 +37,11 @@ enum err replies_next(struct replies *r, redisReply **out, struct error *e)
 {
     void *reply = NULL;
     *out = NULL;
-    if (r->given && r->arena != NULL)
-        arena_reset(r->arena);
-    r->given = false;
     for (;;) {
         if (redisReaderGetReply(r->reader, &reply) != REDIS_OK)
             return broken(r, e);
         if (reply != NULL) {
             r->slice = SLICE_MIN;
-            r->given = true;
             *out = reply;
             return ERR_OK;
         }

@@ -4,7 +4,7 @@
 /* Turn bytes into replies, with hiredis' reader. No I/O.
  *
  * The reader moves the rest of its buffer to the front for each KiB that it has read, so it is fed little by
- * little. Replies that the caller does not keep lie in an arena, which the next reply uses again. */
+ * little. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <hiredis/hiredis.h>
@@ -14,16 +14,13 @@ enum { REPLIES_CHUNK = 16384 };
 
 struct replies {
     redisReader *reader;
-    struct arena *arena; /* for replies that the caller does not keep; NULL: the caller owns each reply */
-    bool given;          /* the caller had the last reply; the arena may be reset */
-    size_t slice;        /* number of bytes to feed next */
-    size_t from, to;     /* the part of @chunk that was filled and not fed yet */
+    size_t slice;    /* number of bytes to feed next */
+    size_t from, to; /* the part of @chunk that was filled and not fed yet */
     char chunk[REPLIES_CHUNK];
 };
 
-/* @keep: the caller owns each reply (freeReplyObject()); else a reply is valid until the next call. False: no
- * memory. */
-MUST_CHECK bool replies_init(struct replies *r, bool keep);
+/* False: no memory. */
+MUST_CHECK bool replies_init(struct replies *r);
 /* @r may be zeroed. */
 void replies_fini(struct replies *r);
 
@@ -32,7 +29,7 @@ void replies_fini(struct replies *r);
 char *replies_room(struct replies *r);
 void replies_filled(struct replies *r, size_t n);
 
-/* The next reply; *@out is NULL if more bytes are needed. ERR_PARSE: the bytes are not the protocol.
- * ERR_NOMEM. After an error no more replies come. */
+/* The next reply, for freeReplyObject(); *@out is NULL if more bytes are needed. ERR_PARSE: the bytes are not
+ * the protocol. ERR_NOMEM. After an error no more replies come. */
 MUST_CHECK enum err replies_next(struct replies *r, redisReply **out, struct error *e);
 #endif

@@ -11,13 +11,13 @@
 #include "shard/redis/wire/replies.h"
 
 /* Feed @bytes in pieces of @piece bytes, and call @each with every reply. Returns the number of replies. */
-static size_t feed(bool keep, const char *bytes, size_t length, size_t piece,
+static size_t feed(const char *bytes, size_t length, size_t piece,
                    void (*each)(size_t number, const redisReply *reply))
 {
     static struct replies r;
     struct error e;
     size_t count = 0;
-    assert_true(replies_init(&r, keep));
+    assert_true(replies_init(&r));
     for (size_t i = 0; i < length; i += piece) {
         size_t n = length - i < piece ? length - i : piece;
         memcpy(replies_room(&r), bytes + i, n);
@@ -27,8 +27,7 @@ static size_t feed(bool keep, const char *bytes, size_t length, size_t piece,
             assert_int_equal(replies_next(&r, &reply, &e), ERR_OK);
             if (reply != NULL)
                 each(count++, reply);
-            if (keep)
-                freeReplyObject(reply);
+            freeReplyObject(reply);
         } while (reply != NULL);
     }
     replies_fini(&r);
@@ -93,8 +92,7 @@ static void test_replies__are_the_same_however_they_are_cut(void **state)
     write_stream(&b, COUNT);
     assert_true(long_of(COUNT - 1) > 2 * REPLIES_CHUNK);
     for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++)
-        for (int keep = 0; keep < 2; keep++)
-            assert_int_equal(feed(keep != 0, b.data, b.length, pieces[i], expect), COUNT);
+        assert_int_equal(feed(b.data, b.length, pieces[i], expect), COUNT);
     buffer_fini(&b);
 }
 
@@ -107,7 +105,7 @@ static void test_replies__refuse_what_is_no_reply(void **state)
         static struct replies r;
         redisReply *reply;
         struct error e = {""};
-        assert_true(replies_init(&r, false));
+        assert_true(replies_init(&r));
         memcpy(replies_room(&r), bad[i], strlen(bad[i]));
         replies_filled(&r, strlen(bad[i]));
         if (replies_next(&r, &reply, &e) != ERR_PARSE)
