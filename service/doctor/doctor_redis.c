@@ -121,9 +121,11 @@ void doctor_versions(struct doctor *d, const struct doctor_node *n)
         doctor_tell(d, DOCTOR_PROBLEM, n->name, "upgrade it to Redis 7.0 or later", "%s %s is older than 6.2",
                     product, version);
     else if (redis_version(n) < VERSION_COUNTS)
-        doctor_tell(d, DOCTOR_WARNING, n->name, "upgrade it to Redis 7.0 or later",
-                    "%s %s: when its first replica comes, filters are degraded until they are healed",
-                    product, version);
+        doctor_tell(
+            d, DOCTOR_WARNING, n->name, "upgrade it to Redis 7.0 or later",
+            "%s %s: when its first replica comes, filters that no coordinator has whole in memory are "
+            "degraded until they are healed",
+            product, version);
     else
         doctor_tell(d, DOCTOR_OK, n->name, "", "%s %s", product, version);
 }

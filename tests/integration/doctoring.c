@@ -98,6 +98,8 @@ int doctoring_stop(void **state)
 
 void all_is_well(const struct cli_result *r)
 {
-    if (r->code != 0 || strstr(r->text, " 0 warnings, 0 problems\n") == NULL)
+    /* Redis 6 itself is a reason for a warning. */
+    const char *end = temp_redis_is_before_7() ? " 1 warning, 0 problems\n" : " 0 warnings, 0 problems\n";
+    if (r->code != 0 || strstr(r->text, end) == NULL)
         fail_msg("exit status %d:\n%s", r->code, r->text);
 }

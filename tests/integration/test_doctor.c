@@ -25,12 +25,13 @@ static void test_doctor__complains_of_nothing_where_all_is_well(void **state)
         r = by_command("");
     }
     all_is_well(r);
-    says(r, "ok", "redis", "127.0.0.1:", NULL);
+    says(r, temp_redis_is_before_7() ? "warning" : "ok", "redis", "127.0.0.1:", NULL);
     says(r, "ok", "table", FILTER ": short_link: 2000 rows", NULL);
     says(r, "ok", "coordinators", "1, which agree", NULL);
     for (size_t i = 0; i < doctor_probe_count; i++) {
         const char *name = doctor_probes[i].name;
-        if (strcmp(name, "standby") != 0 && strcmp(name, "slots") != 0) /* there are no standbys and slots */
+        if (strcmp(name, "redis") != 0 && strcmp(name, "standby") != 0 &&
+            strcmp(name, "slots") != 0) /* there are no standbys and slots */
             says(r, "ok", name, "", NULL);
     }
     all_is_well(alone(fixture.node_list, fixture.postgres.dsn, "", WITH_TABLE("")));
@@ -135,7 +136,7 @@ static void test_doctor__complains_of_commands_that_are_not_allowed(void **state
     ask_redis("ACL SETUSER default -eval -subscribe");
     is_problem("commands", "not allowed: eval subscribe", "+eval +subscribe");
     ask_redis("ACL SETUSER default +eval +subscribe");
-    ask_redis("ACL SETUSER few on >pw ~other:* &twinbloom:events +@all");
+    ask_redis("ACL SETUSER few on >pw ~other:* resetchannels &twinbloom:events +@all");
     char nodes[96];
     (void)snprintf(nodes, sizeof(nodes), "redis://few:pw@127.0.0.1:%u", fixture.redis[0].port);
     says(alone(nodes, NULL, "", ""), "problem", "commands", "not allowed: set get",
@@ -152,6 +153,8 @@ static void test_doctor__tries_every_command(void **state)
         const char *name = doctor_command_rows[i].name;
         if (doctor_command_rows[i].needed != NULL ||
             strcmp(name, "info") == 0) /* without INFO the doctor can report nothing */
+            continue;
+        if (temp_redis_is_before_7() && strchr(name, '|') != NULL) /* no rule denies a subcommand alone */
             continue;
         (void)snprintf(rule, sizeof(rule), "ACL SETUSER one reset on >pw ~* &* +@all -%s", name);
         (void)snprintf(part, sizeof(part), "not allowed: %s (", name);

@@ -201,11 +201,14 @@ static void test_keyset__a_filter_that_does_not_grow_gets_its_rows_by_a_rebuild(
     must(client_ok(c, &e, "BF.RESERVE fixed 0.001 %d NONSCALING", FIXED), e);
     rewrite("follow = yes\n[filter fixed]\ntable = short_link\nkey = code\nfollow = yes\ngrace = 1s\n", true);
     must(client_wait_status(c, "fixed", "follow_state", "running", FOLLOWING_SOON_MS, &e), e);
+    PGconn *open = PQconnectdb(following.postgres.dsn); /* the rebuild waits for its transaction */
+    fixture_sql(open, "BEGIN; SELECT pg_current_xact_id()");
     fixture_insert(following.db, first, 3 * FIXED);
     must(client_wait_status(c, "fixed", "follow_error",
                             "the filter is full and does not grow: its rows wait for a rebuild",
                             FOLLOWING_SOON_MS, &e),
          e);
+    PQfinish(open);
     following_soon_in(0, "fixed", first, 3 * FIXED);
     following_expect_rows(0, 10);
 }
