@@ -227,6 +227,8 @@ static void test_link__waits_with_a_script_whose_keys_are_on_both_sides(void **s
 static void test_link_masters__are_those_without_slots_too(void **state)
 {
     (void)state;
+    if (temp_redis_is_before_7()) /* it names none of them */
+        skip();
     struct error e = {""};
     unsigned count;
     double share = 0;
@@ -291,7 +293,7 @@ static void test_link__reports_what_was_on_a_connection_that_broke(void **state)
         must(sync_client_append(l, where, 2, argv, lengths, &e), e);
     }
     unsigned broken = temp_cluster_owner(&cluster, 0, slot_of(1)), failed = 0;
-    must(client_ok(&cluster.client[broken], &e, "CLIENT NO-EVICT off"), e);
+    must(client_ok(&cluster.client[broken], &e, "CLIENT SETNAME test"), e);
     int64_t killed;
     must(client_integer(&cluster.client[broken], &killed, &e, "CLIENT KILL TYPE normal SKIPME yes"), e);
     for (unsigned i = 0; i < 3; i++) {

@@ -466,8 +466,9 @@ static uint64_t sum_of(struct temp_cluster *c, const char *section, const char *
 
 uint64_t temp_cluster_maps_asked(struct temp_cluster *c)
 {
-    uint64_t sum =
-        sum_of(c, "INFO commandstats", "cmdstat_cluster|slots:calls=", "cmdstat_cluster|shards:calls=");
+    /* Redis 6 does not count subcommands apart. */
+    const char *slots = temp_redis_is_before_7() ? "cmdstat_cluster:calls=" : "cmdstat_cluster|slots:calls=";
+    uint64_t sum = sum_of(c, "INFO commandstats", slots, "cmdstat_cluster|shards:calls=");
     return sum > c->own_asks ? sum - c->own_asks : 0;
 }
 
