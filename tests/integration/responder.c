@@ -116,7 +116,8 @@ static void answer_keys(const redisReply *command, struct buffer *b)
     }
 }
 
-/* Reply with as many runs as requested: one of a minute, one that failed, one that never ended. */
+/* Reply with as many runs as requested, and at most three: one of a minute, one that failed, one that never
+ * ended. */
 static void answer_history(const redisReply *command, struct buffer *b)
 {
     static const char *const done[] = {
@@ -130,6 +131,8 @@ static void answer_history(const redisReply *command, struct buffer *b)
         "generation_from", "4",          "generation",  "5"};
     static const char *const bare[] = {"outcome", "aborted"};
     size_t runs = command->elements == 4 ? strtoul(command->element[3]->str, NULL, 10) : 3;
+    if (runs > 3)
+        runs = 3;
     if (strcmp(command->element[1]->str, "new") == 0)
         runs = 0;
     buffer_printf(b, "*%zu\r\n", runs);
