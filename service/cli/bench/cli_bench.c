@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/info.h"
 #include "base/number.h"
+#include "base/processors.h"
 #include "base/random.h"
 #include "service/cli/bench/cli_bench.h"
 #include "service/cli/common/cli_progress.h"
@@ -206,7 +207,9 @@ static void watch(struct bench *b, const struct bench_thread *threads, size_t co
 
 static int measure(struct bench *b, struct bench_figures *all, double *seconds)
 {
-    size_t count = (size_t)b->o->connections, started = 0;
+    /* With a rate each connection has a thread, which waits until its next request is due. */
+    size_t connections = (size_t)b->o->connections, processors = processors_usable(), started = 0;
+    size_t count = b->o->rate != 0 || connections < processors ? connections : processors;
     struct bench_thread *threads = calloc(count, sizeof(*threads));
     if (threads == NULL)
         return cli_fail_with(ERR_NOMEM, "out of memory");
@@ -214,6 +217,7 @@ static int measure(struct bench *b, struct bench_figures *all, double *seconds)
     b->end_us = b->begin_us + (uint64_t)(b->o->seconds * 1e6);
     for (; started < count; started++) {
         threads[started].bench = b;
+        threads[started].connections = connections / count + (started < connections % count);
         threads[started].random = random_u64();
         if (pthread_create(&threads[started].id, NULL, bench_run, &threads[started]) != 0)
             break;
@@ -229,9 +233,7 @@ static int measure(struct bench *b, struct bench_figures *all, double *seconds)
     }
     *seconds = (double)(ended_us - b->begin_us) / 1e6; /* watch() looks but now and then */
     free(threads);
-    return started == count
-               ? CLI_OK
-               : cli_fail(CLI_FAILED, "a thread for each of %zu connections could not be made", count);
+    return started == count ? CLI_OK : cli_fail(CLI_FAILED, "%zu threads could not be started", count);
 }
 
 static int run(struct bench *b)

@@ -20,10 +20,10 @@ enum {
     BENCH_KEY_MAX = 512,
     BENCH_BATCH_MAX = 1000,
     BENCH_PIPELINE_MAX = 1000,
-    BENCH_THREADS_MAX = 512
+    BENCH_CONNECTIONS_MAX = 512
 };
 
-/* Measurements of one connection, or of all. */
+/* Measurements of one thread, or of all. */
 struct bench_figures {
     struct histogram latency[BENCH_COMMANDS]; /* us; with --rate from the time at which a request was due */
     uint64_t keys[BENCH_COMMANDS];
@@ -55,6 +55,7 @@ struct bench {
 
 struct bench_thread {
     struct bench *bench;
+    size_t connections;
     pthread_t id;
     uint64_t random;
     uint64_t ended_us; /* as clock_mono_us() */

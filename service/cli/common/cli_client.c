@@ -303,8 +303,8 @@ static bool send_some(struct client *c, short *events, struct error *why)
     return n >= 0;
 }
 
-/* The deadline is that of the whole reply, so a server that sends single bytes cannot extend it. */
-static enum err receive(struct client *c, redisReply **out, uint64_t deadline_us, struct error *e)
+/* The next reply; *@out is NULL if it has not come, and *@events says what to wait for. */
+static enum err take(struct client *c, redisReply **out, short *events, struct error *e)
 {
     struct error why = {""};
     for (;;) {
@@ -314,18 +314,29 @@ static enum err receive(struct client *c, redisReply **out, uint64_t deadline_us
                              why.text);
         if (*out != NULL)
             return ERR_OK;
-        short events = 0;
-        bool sends = send_some(c, &events, &why);
+        *events = 0;
+        bool sends = send_some(c, events, &why);
         /* If writing failed, the server may have sent the reason. */
         ssize_t n = transport_read(c->transport, replies_room(&c->replies), REPLIES_CHUNK, &why);
         if (n < 0 || (n == 0 && !sends))
             return connection_failed(c, &why, e);
+        *events |= transport_events(c->transport);
+        if (n == 0)
+            return ERR_OK;
         replies_filled(&c->replies, (size_t)n);
-        events |= transport_events(c->transport);
-        if (n == 0 && !wait_for(transport_fd(c->transport), events, deadline_us))
+    }
+}
+
+/* The deadline is that of the whole reply, so a server that sends single bytes cannot extend it. */
+static enum err receive(struct client *c, redisReply **out, uint64_t deadline_us, struct error *e)
+{
+    short events = 0;
+    enum err code;
+    while ((code = take(c, out, &events, e)) == ERR_OK && *out == NULL)
+        if (!wait_for(transport_fd(c->transport), events, deadline_us))
             return error_set(e, ERR_TIMEOUT, "no answer from %s within %g seconds (--timeout)", c->name,
                              c->timeout_ms / 1000.0);
-    }
+    return code;
 }
 
 enum err client_call(struct client *c, redisReply **out, size_t argc, const char **argv,
@@ -388,6 +399,20 @@ enum err client_receive(struct client *c, redisReply **out, struct error *e)
     enum err code = receive(c, out, clock_mono_us() + (uint64_t)c->timeout_ms * 1000, e);
     hold_pipe(c, false);
     return code;
+}
+
+enum err client_take(struct client *c, redisReply **out, struct error *e)
+{
+    short ignored;
+    hold_pipe(c, true);
+    enum err code = take(c, out, &ignored, e);
+    hold_pipe(c, false);
+    return code;
+}
+
+int client_fd(const struct client *c)
+{
+    return transport_fd(c->transport);
 }
 
 /* --- values --- */

@@ -52,6 +52,10 @@ MUST_CHECK enum err client_append(struct client *c, size_t argc, const char **ar
                                   struct error *e);
 void client_flush(struct client *c);
 MUST_CHECK enum err client_receive(struct client *c, redisReply **out, struct error *e);
+/* As client_receive(), but without waiting: *@out is NULL if the reply has not come. Then there is nothing to
+ * do before client_fd() becomes readable, or writable, again. */
+MUST_CHECK enum err client_take(struct client *c, redisReply **out, struct error *e);
+int client_fd(const struct client *c);
 
 /* The value of @name in a flat list name, value, name, value; NULL: there is none. */
 const redisReply *client_field(const redisReply *list, const char *name);
