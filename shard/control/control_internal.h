@@ -146,8 +146,8 @@ void control_note(struct control *c, enum err code, const struct error *e);
 /* Mend lanes that are lost, or in another era, each whatever comes of the others. *@again: the view has
  * changed. ERR_BUSY: the roll calls of some lanes wait for other writers. */
 MUST_CHECK enum err control_mend_lanes(struct control *c, bool *again, struct error *e);
-/* True if the readers read the view's lanes, and none has stalled, but for those that wait to be mended; after
- * a look that ended well there are none. */
+/* True if the readers read the view's lanes, and none has stalled, but for those that wait to be mended;
+ * after a look that ended well there are none. */
 bool control_lanes_are_as_read(const struct control *c);
 /* Let the readers read the view's lanes: from where they are, if these lanes go on from those that they read;
  * else again, from `folded` of the view. */
