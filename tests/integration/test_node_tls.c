@@ -49,6 +49,8 @@ static void show(const char *name)
 static void test_tls__looks_at_the_authority_the_name_and_the_time(void **state)
 {
     (void)state;
+    if (temp_redis_is_before_7()) /* it sets a certificate without its key only */
+        skip();
     struct node_tls_options o = trusting("theirs.crt");
     wired_use(&w, &o, "rediss://127.0.0.1:%u", w.tls_port);
     wired_refused(&w, ERR_UNREACHABLE, "its certificate is not accepted: ");
@@ -75,6 +77,8 @@ static void test_tls__looks_at_the_authority_the_name_and_the_time(void **state)
 static void test_tls__may_expect_another_name_or_none(void **state)
 {
     (void)state;
+    if (temp_redis_is_before_7()) /* it sets a certificate without its key only */
+        skip();
     struct node_tls_options o = trusting("ours.crt");
     show("elsewhere");
     o.server_name = "elsewhere";

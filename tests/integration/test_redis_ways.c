@@ -114,7 +114,10 @@ static void nothing_is_superfluous(void)
         char name[64];
         if (words[i][0] != '+' || is_for_later(words[i]))
             continue;
-        (void)snprintf(name, sizeof(name), "cmdstat_%s:", words[i] + 1);
+        size_t length = strlen(words[i] + 1);
+        if (temp_redis_is_before_7()) /* it does not count subcommands apart */
+            length = strcspn(words[i] + 1, "|");
+        (void)snprintf(name, sizeof(name), "cmdstat_%.*s:", (int)length, words[i] + 1);
         if (strstr(stats, name) == NULL) {
             (void)strncat(unused, words[i], sizeof(unused) - strlen(unused) - 1);
             (void)strncat(unused, " ", sizeof(unused) - strlen(unused) - 1);

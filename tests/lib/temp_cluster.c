@@ -8,7 +8,13 @@
 #include "base/clock.h"
 #include "tests/lib/certificates.h"
 
-enum { START_MS = 30000, COMMAND_MS = 10000, MIGRATE_MS = 5000 };
+enum {
+    START_MS = 30000,
+    COMMAND_MS = 10000,
+    MIGRATE_MS = 5000,
+    OLD_BUS = 10000,       /* Redis 6: its bus has the port of its clients, and so much more */
+    OUTGOING_FIRST = 32768 /* outgoing connections use ports from here on */
+};
 
 /* --- nodes --- */
 
@@ -58,12 +64,20 @@ static enum err start_node(struct temp_cluster *c, unsigned i, struct error *e)
                            "--tls-key-file",
                            c->tls_file[2],
                            NULL};
-    enum err err = temp_redis_start(&c->node[i], extra, e);
-    if (err != ERR_OK)
+    enum err err = temp_redis_prepare(&c->node[i], extra, e);
+    while (err == ERR_OK && old && c->node[i].port + OLD_BUS >= OUTGOING_FIRST) {
+        temp_redis_fini(&c->node[i]);
+        err = temp_redis_prepare(&c->node[i], extra, e);
+    }
+    if (err == ERR_OK)
+        err = temp_redis_restart(&c->node[i], true, e);
+    if (err != ERR_OK) {
+        temp_redis_fini(&c->node[i]);
         return err;
+    }
     c->count++;
     if (old)
-        (void)snprintf(c->bus[i], sizeof(c->bus[i]), "%u", c->node[i].port + 10000u);
+        (void)snprintf(c->bus[i], sizeof(c->bus[i]), "%d", c->node[i].port + OLD_BUS);
     err = client_open(&c->client[i], c->node[i].port, COMMAND_MS, e);
     if (err != ERR_OK)
         return err;

@@ -10,8 +10,6 @@ enum { REPLY_MS = 5000 };
 static enum err start_list(struct fault_servers *s, unsigned count, struct error *e)
 {
     static const char *const extra[] = {
-        "--enable-debug-command",
-        "local",
         "--appendonly",
         "yes",
         "--appendfsync",
