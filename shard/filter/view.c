@@ -8,7 +8,7 @@
 
 /* --- fields --- */
 
-static bool is_bit(const char *value, size_t length)
+bool view_is_bit(const char *value, size_t length)
 {
     return length == 1 && (*value == '0' || *value == '1');
 }
@@ -49,8 +49,8 @@ static bool parse_value(void *out, const struct view_row *row, const char *value
     case VIEW_WORD:
         return parse_word(member, value, length);
     case VIEW_BIT:
-        *(bool *)member = is_bit(value, length) && *value == '1';
-        return is_bit(value, length);
+        *(bool *)member = view_is_bit(value, length) && *value == '1';
+        return view_is_bit(value, length);
     case VIEW_GENERATION:
         return parse_generation(member, value, length, why);
     case VIEW_OTHER:
@@ -96,9 +96,8 @@ static bool is_named(const struct view_field *f, const char *name)
 }
 
 /* Check the format before all else: the fields of another format may mean other things. */
-static enum err check_format(const struct view_field *fields, size_t count, struct error *e)
+static enum err check_format(const struct view_field *fields, size_t count, uint64_t format, struct error *e)
 {
-    uint64_t format = 1; /* the first one had no such field */
     for (size_t i = 0; i < count; i++)
         if (is_named(&fields[i], "format") && !number_u64(fields[i].value, fields[i].value_length, &format))
             return view_damaged(e, &fields[i], "a whole number");
@@ -115,7 +114,7 @@ static enum err check_format(const struct view_field *fields, size_t count, stru
     return ERR_OK;
 }
 
-enum err view_parse_rows(void *out, const struct view_row *rows, unsigned count,
+enum err view_parse_rows(void *out, const struct view_row *rows, unsigned count, uint64_t absent,
                          const struct view_field *fields, size_t field_count,
                          enum err (*other)(void *out, const struct view_field *f, struct error *e),
                          struct error *e)
@@ -123,13 +122,13 @@ enum err view_parse_rows(void *out, const struct view_row *rows, unsigned count,
     bool seen[VIEW_ROWS_MAX] = {false};
     if (field_count == 0)
         return error_set(e, ERR_NOT_FOUND, "the filter has no view");
-    enum err code = check_format(fields, field_count, e);
+    enum err code = check_format(fields, field_count, absent, e);
     for (size_t i = 0; i < field_count && code == ERR_OK; i++) {
         unsigned at = 0;
         while (at < count && !is_named(&fields[i], rows[at].name))
             at++;
         if (at == count)
-            code = other(out, &fields[i], e);
+            code = other == NULL ? ERR_OK : other(out, &fields[i], e);
         else if (seen[at])
             code = error_set(e, ERR_PARSE, "field %s occurs twice", rows[at].name);
         else
@@ -145,6 +144,41 @@ enum err view_parse_rows(void *out, const struct view_row *rows, unsigned count,
 
 /* --- the summary --- */
 
+/* "<generation> <keys>", and optionally where the keys were counted */
+static bool parse_keys(struct view *v, unsigned slot, struct span value)
+{
+    return span_cut_u64(&value, ' ', &v->keys_of[slot]) && span_cut_u64(&value, ' ', &v->keys[slot]);
+}
+
+static bool parse_keys0(void *v, struct span value)
+{
+    return parse_keys(v, 0, value);
+}
+
+static bool parse_keys1(void *v, struct span value)
+{
+    return parse_keys(v, 1, value);
+}
+
+#define KEYS "a generation's number and keys"
+#define FIELD(text, as, member) .name = (text), .kind = (as), .offset = offsetof(struct view, member)
+static const struct view_row known[] = {
+    {FIELD("incarnation", VIEW_HEX, incarnation)},
+    {FIELD("version", VIEW_POSITIVE, epoch)},
+    {FIELD("bloom_filter_current_index", VIEW_BIT, current)},
+    {FIELD("generation0", VIEW_GENERATION, slot[0])},
+    {FIELD("generation1", VIEW_GENERATION, slot[1])},
+    {FIELD("last_generation", VIEW_NUMBER, last_generation)},
+    {FIELD("expansion", VIEW_WORD, expansion)},
+    {FIELD("sourced", VIEW_BIT, sourced)},
+    {FIELD("degraded", VIEW_BIT, degraded)},
+    {FIELD("deleting", VIEW_BIT, deleting)},
+    {.name = "keys0", .kind = VIEW_OTHER, .parse = parse_keys0, .expected = KEYS, .is_optional = true},
+    {.name = "keys1", .kind = VIEW_OTHER, .parse = parse_keys1, .expected = KEYS, .is_optional = true},
+    {FIELD("expire_at", VIEW_NUMBER, expire_at_ms), .is_optional = true},
+    {FIELD("healthy_ms", VIEW_NUMBER, healthy_ms), .is_optional = true},
+};
+
 const char *phase_name(enum phase phase)
 {
     static const char *const names[] = {[PHASE_STEADY] = "STEADY",
@@ -156,12 +190,29 @@ const char *phase_name(enum phase phase)
 
 /* A later generation beside the current one is being built, or was current before a rollback. An earlier one
  * was current before the cutover. */
-enum phase view_phase(const struct view *v)
+static enum phase phase_of(const struct view *v)
 {
     const struct generation *current = view_current(v), *other = view_alternate(v);
     if (other == NULL)
         return current->layer_count > 1 ? PHASE_OVERFLOW : PHASE_STEADY;
     return other->number > current->number ? PHASE_BUILDING : PHASE_SWITCHED;
+}
+
+enum err view_parse(struct view *out, const struct view_field *fields, size_t count, struct error *e)
+{
+    for (unsigned s = 0; s < 2; s++)
+        out->keys[s] = out->keys_of[s] = 0;
+    out->expire_at_ms = out->healthy_ms = 0;
+    enum err code = view_parse_rows(out, known, sizeof(known) / sizeof(known[0]), 1, fields, count, NULL, e);
+    if (code == ERR_OK && view_current(out)->number == 0)
+        code = error_set(e, ERR_PARSE, "bloom_filter_current_index names an empty slot");
+    if (code != ERR_OK)
+        return code;
+    for (unsigned s = 0; s < 2; s++)
+        if (out->keys_of[s] != out->slot[s].number)
+            out->keys[s] = 0;
+    out->phase = phase_of(out);
+    return ERR_OK;
 }
 
 const struct generation *view_current(const struct view *v)

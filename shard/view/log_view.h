@@ -146,8 +146,6 @@ struct log_view {
     bool sourced;
     bool degraded; /* acknowledged keys may be missing: no key is "absent" */
     bool deleting;
-    uint64_t expire_at_ms; /* wall clock; 0: never */
-    uint64_t healthy_ms;   /* when the filter became healthy last (wall clock, ms; 0: unknown) */
     bool strays; /* there may be streams or shards of this incarnation that the view does not name */
     bool current;
     unsigned lane_count;
@@ -166,7 +164,7 @@ struct log_view {
     uint64_t history[LOG_HISTORY_MAX]; /* the last one first */
 };
 
-/* ERR_NOT_FOUND: there are no fields. ERR_PARSE: a field is damaged; the text names it.
+/* As view_parse(). ERR_NOT_FOUND: there are no fields. ERR_PARSE: a field is damaged; the text names it.
  * ERR_FORMAT: the format is another one. On error *@out is undefined. Unknown fields are skipped. */
 MUST_CHECK enum err log_view_parse(struct log_view *out, const struct view_field *fields, size_t count,
                                    struct error *e);

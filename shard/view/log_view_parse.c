@@ -178,11 +178,7 @@ static const struct view_row known[] = {
     {WHOLE("history", parse_history, "replication ids of 16 hexadecimal digits each"), .is_optional = true},
     {FIELD("near", VIEW_NUMBER, near), .is_optional = true},
     {FIELD("strays", VIEW_BIT, strays), .is_optional = true},
-    {FIELD("expire_at", VIEW_NUMBER, expire_at_ms), .is_optional = true},
-    {FIELD("healthy_ms", VIEW_NUMBER, healthy_ms), .is_optional = true},
 };
-
-_Static_assert(sizeof(known) / sizeof(known[0]) <= VIEW_ROWS_MAX, "view_parse_rows() has room for them");
 
 /* --- fields for each lane, or each writer --- */
 
@@ -347,13 +343,13 @@ enum err log_view_parse(struct log_view *out, const struct view_field *fields, s
 {
     out->writer_count = out->left_count = out->history_count = 0;
     out->strays = false;
-    out->near = out->expire_at_ms = out->healthy_ms = 0;
+    out->near = 0;
     for (unsigned s = 0; s < 2; s++)
         clear(&out->slot[s]);
     for (unsigned lane = 0; lane < LOG_LANES_MAX; lane++)
         out->hold[lane].lane_number = 0;
-    enum err code =
-        view_parse_rows(out, known, sizeof(known) / sizeof(known[0]), fields, count, parse_family, e);
+    enum err code = view_parse_rows(out, known, sizeof(known) / sizeof(known[0]), VIEW_FORMAT, fields, count,
+                                    parse_family, e);
     for (unsigned s = 0; s < 2; s++)
         drop_foreign(&out->slot[s]);
     return code == ERR_OK ? check(out, e) : code;

@@ -80,21 +80,15 @@ static enum err load(struct sync_client *l, const struct names *names, const cha
     unsigned home = sync_client_home(l, names);
     struct key_name key;
     redisReply *reply = NULL;
-    struct error why = {""};
     names_filter_key(names, what, &key);
     enum err code = sync_client_ask(l, home, &reply, e, "HGETALL %s", key.text);
     if (code != ERR_OK)
         return code;
-    code = take(out, reply, &why);
+    code = take(out, reply, e);
     if (reply->type == REDIS_REPLY_ERROR && code != ERR_WRONG_TYPE)
         code = sync_client_refusal(l, home, reply, e);
-    else if (code == ERR_WRONG_TYPE)
-        code = error_set(e, code, "%s: %s", key.text, why.text);
-    else if (code == ERR_PARSE)
-        code = error_set(e, code, "key %.200s in Redis: %s is damaged: %.300s. Write the field as it was",
-                         key.text, what, why.text);
-    else if (code != ERR_OK)
-        code = error_set(e, code, "%s", why.text);
+    else if (code == ERR_PARSE || code == ERR_WRONG_TYPE)
+        code = error_prefix(e, code, "%s", key.text);
     if (code == ERR_OK && kept != NULL) {
         keep(kept, reply);
         if (buffer_failed(kept))

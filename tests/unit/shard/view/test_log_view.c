@@ -112,8 +112,7 @@ static void test_view__without_a_field_is_damaged(void **state)
     log_view_format(v, store, &s);
     for (unsigned i = 0; i < s.count; i++) {
         struct error e = {""};
-        enum err wanted = strcmp(s.name[i], "format") == 0 ? ERR_FORMAT : ERR_PARSE;
-        assert_int_equal(parse(again, &s, i, &e), wanted);
+        assert_int_equal(parse(again, &s, i, &e), ERR_PARSE);
         assert_non_null(strstr(e.text, s.name[i]));
     }
     free(v);
@@ -138,7 +137,6 @@ static void test_view__says_which_field_is_damaged(void **state)
         {"lanes", "1"},
         {"degraded", "2"},
         {"deleting", ""},
-        {"expire_at", "tomorrow"},
         {"hold.0", "1"},
         {"hold.1", "1 x"},
         {"writer.01", "7"},
@@ -224,38 +222,8 @@ static void test_view__of_another_format_is_not_looked_at(void **state)
     replace(&s, "version", "nonsense");
     replace(&s, "format", "4");
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_FORMAT);
-    assert_non_null(strstr(e.text, "upgrade it"));
-    replace(&s, "format", "2");
-    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_FORMAT);
-    assert_non_null(strstr(e.text, "delete it, and have it built from its table"));
-    replace(&s, "format", "three");
-    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_PARSE);
     s.count = 0;
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_NOT_FOUND);
-    replace(&s, "incarnation", "x"); /* the first format had no field of its name */
-    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_FORMAT);
-    free(v);
-    free(again);
-}
-
-static void test_view__takes_a_field_once_and_skips_what_it_does_not_know(void **state)
-{
-    (void)state;
-    struct error e = {""};
-    struct log_view *v = example(), *again = malloc(sizeof(*again));
-    static struct stored s;
-    s.count = 0;
-    log_view_format(v, store, &s);
-    store(&s, "of a later version", "1");
-    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
-    assert_true(again->expire_at_ms == 0 && again->healthy_ms == 0);
-    store(&s, "expire_at", "1795272428000");
-    store(&s, "healthy_ms", "1795272427000");
-    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
-    assert_true(again->expire_at_ms == 1795272428000 && again->healthy_ms == 1795272427000);
-    store(&s, "version", "8");
-    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_PARSE);
-    assert_non_null(strstr(e.text, "version occurs twice"));
     free(v);
     free(again);
 }
@@ -470,7 +438,6 @@ int main(void)
         cmocka_unit_test(test_view__without_a_field_is_damaged),
         cmocka_unit_test(test_view__says_which_field_is_damaged),
         cmocka_unit_test(test_view__of_another_format_is_not_looked_at),
-        cmocka_unit_test(test_view__takes_a_field_once_and_skips_what_it_does_not_know),
         cmocka_unit_test(test_view__says_where_lanes_lie),
         cmocka_unit_test(test_view__has_counted_keys_behind_what_is_folded),
         cmocka_unit_test(test_view__has_keys_marks_and_a_next_layer_of_its_own_generation),
