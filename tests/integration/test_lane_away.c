@@ -2,10 +2,9 @@
 /* A filter of two lanes, each on a node of its own. One of the nodes is away, and the connections to the
  * other one are made again: keys of that one's lane are added all the same. */
 #include "tests/integration/log_members.h"
+#include "tests/integration/two_nodes.h"
 
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -30,19 +29,13 @@ static struct sync_client *l;
 static struct names names;
 static struct log_view *view;
 
+static const struct two_nodes two = {&server[HOME], &server[AWAY], &home, &nodes, &names, &l, &view};
+
 static int set_up(void **state)
 {
     struct error e = {""};
-    char list[200];
     (void)state;
-    (void)signal(SIGPIPE, SIG_IGN);
-    for (unsigned i = 0; i < SERVERS; i++)
-        must(temp_redis_start(&server[i], NULL, &e), e);
-    must(client_open(&home, server[HOME].port, REPLY_MS, &e), e);
-    (void)snprintf(list, sizeof(list), "%s, %s", server[HOME].url, server[AWAY].url);
-    must(nodes_parse(&nodes, list, &e), e);
-    l = sync_client_new(&nodes, REPLY_MS, NULL);
-    view = calloc(1, sizeof(*view));
+    two_nodes_start(&two, NULL);
     must(names_init(&names, "tb", "f", 1, &e), e);
     must(log_member_make(l, &names, 100 * KEYS, 2, 1024, &e), e);
     must(log_view_load(l, &names, view, &e), e);
@@ -52,11 +45,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    sync_client_free(l);
-    free(view);
-    client_close(&home);
-    for (unsigned i = 0; i < SERVERS; i++)
-        temp_redis_fini(&server[i]);
+    two_nodes_stop(&two);
     return 0;
 }
 
