@@ -68,13 +68,13 @@ uint64_t following_numbers(uint64_t count)
     return first;
 }
 
-static void arrive_within(unsigned d, uint64_t first, uint64_t count, unsigned ms)
+static void arrive_within(unsigned d, const char *filter, uint64_t first, uint64_t count, unsigned ms)
 {
     struct error e = {""};
     uint64_t present = 0, absent = 0, deadline = clock_mono_us() + ms * 1000ull;
     for (;;) {
         enum err err =
-            client_mexists(&following.client[d], FILTER, fixture_code, first, count, &present, &absent, &e);
+            client_mexists(&following.client[d], filter, fixture_code, first, count, &present, &absent, &e);
         if (err == ERR_OK && present == count)
             return;
         if (clock_mono_us() > deadline)
@@ -86,12 +86,17 @@ static void arrive_within(unsigned d, uint64_t first, uint64_t count, unsigned m
 
 void following_soon(unsigned d, uint64_t first, uint64_t count)
 {
-    arrive_within(d, first, count, FOLLOWING_SOON_MS);
+    arrive_within(d, FILTER, first, count, FOLLOWING_SOON_MS);
+}
+
+void following_soon_in(unsigned d, const char *filter, uint64_t first, uint64_t count)
+{
+    arrive_within(d, filter, first, count, FOLLOWING_ROLL_CALL_MS);
 }
 
 void following_back(unsigned d, uint64_t first, uint64_t count)
 {
-    arrive_within(d, first, count, FOLLOWING_ROLL_CALL_MS);
+    arrive_within(d, FILTER, first, count, FOLLOWING_ROLL_CALL_MS);
     fixture_wait(&following, d, "state", "serving");
     following_soon(d, first, count);
 }

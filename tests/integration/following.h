@@ -19,9 +19,11 @@ uint64_t following_numbers(uint64_t count);
 
 /* Coordinator @d must report all these codes present within a few seconds. */
 void following_soon(unsigned d, uint64_t first, uint64_t count);
-/* As above after a restart of Redis and a coordinator's death. Writers of a log wait half a minute for the
- * dead writer, whose keys may be lost. Then no key is reported absent until the filter is healed from the
- * table. */
+/* As above for another filter of that table, which may be rebuilt first. */
+void following_soon_in(unsigned d, const char *filter, uint64_t first, uint64_t count);
+/* As following_soon() after a restart of Redis and a coordinator's death. Writers of a log wait half a minute
+ * for the dead writer, whose keys may be lost. Then no key is reported absent until the filter is healed from
+ * the table. */
 void following_back(unsigned d, uint64_t first, uint64_t count);
 /* Wait until coordinator @d reports the follower as running. */
 void following_running(unsigned d);

@@ -8,6 +8,9 @@
 
 #define TAIL "twinbloom:{" FILTER "}:tail"
 #define MARKS "twinbloom:{" FILTER "}:marks"
+#define HELD "twinbloom:{fixed}:expansion_flag" /* the mutex of that filter's jobs */
+
+enum { FIXED = 100 /* keys of a filter that does not grow */ };
 
 static int setup(void **state)
 {
@@ -189,6 +192,30 @@ static void test_keyset__what_comes_before_an_outbox_is_read_by_ids(void **state
     following_soon(0, first, 50);
 }
 
+/* It was made before it had a table. Until it is rebuilt its follower says what is wrong, and takes no row
+ * that was refused for added. */
+static void test_keyset__a_filter_that_does_not_grow_gets_its_rows_by_a_rebuild(void **state)
+{
+    struct client *c = &following.client[0], redis = {0};
+    struct error e = {""};
+    uint64_t first = following_numbers(3 * FIXED);
+    (void)state;
+    must(client_open(&redis, following.redis[0].port, 10000, &e), e);
+    must(client_ok(c, &e, "BF.RESERVE fixed 0.001 %d NONSCALING", FIXED), e);
+    must(client_ok(&redis, &e, "SET " HELD " another:1 PX 600000"), e);
+    rewrite("follow = yes\n[filter fixed]\ntable = short_link\nkey = code\nfollow = yes\ngrace = 1s\n", true);
+    must(client_wait_status(c, "fixed", "follow_state", "running", FOLLOWING_SOON_MS, &e), e);
+    fixture_insert(following.db, first, 3 * FIXED);
+    must(client_wait_status(c, "fixed", "follow_error",
+                            "the filter is full and does not grow: its rows wait for a rebuild",
+                            FOLLOWING_SOON_MS, &e),
+         e);
+    freeReplyObject(client_command(&redis, "DEL " HELD));
+    client_close(&redis);
+    following_soon_in(0, "fixed", first, 3 * FIXED);
+    following_expect_rows(0, 10);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +229,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(following_test_redis_restarted),
         cmocka_unit_test(following_test_postgres_restarted),
         cmocka_unit_test(test_keyset__what_was_done_answers_no_later_request),
+        cmocka_unit_test(
+            test_keyset__a_filter_that_does_not_grow_gets_its_rows_by_a_rebuild), /* before ids go back */
         cmocka_unit_test(test_keyset__a_large_id_that_is_deleted_hides_none),
         cmocka_unit_test(test_keyset__ids_that_went_back_are_followed),
         cmocka_unit_test(test_keyset__a_build_lowers_a_mark_above_its_own),
