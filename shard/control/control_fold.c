@@ -267,6 +267,7 @@ static enum err fold_one(struct control *c, unsigned slot, struct folder_lane *l
 {
     struct held *h = control_held_of(c, slot);
     enum err code = control_begin_folding(c, slot, h, e);
+    c->folding[slot].folder.is_kept = slot != c->view->current;
     for (unsigned i = 0; i < c->filter->lanes && code == ERR_OK; i++)
         c->folding[slot].folder.told[i] = log_view_counted(c->view, &c->view->slot[slot], i);
     *folded = code == ERR_OK && note_positions(c, h, lanes, bytes);

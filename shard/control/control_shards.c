@@ -2,6 +2,7 @@
 #include "shard/control/control_internal.h"
 
 #include <string.h>
+#include "shard/generations/grace.h"
 #include "shard/log/lane_sync.h"
 #include "shard/redis/nodes/cluster.h"
 #include "shard/resident/load.h"
@@ -74,6 +75,28 @@ static void take_degraded(struct control *c)
     log_filter_set_degraded(f, c->view->degraded || !is_built || (f->degraded && is_before));
 }
 
+/* The generation in @slot, which the view does not read, has a position that was trimmed out of @lane: the
+ * view went back. Nobody needs it but for a rollback. */
+static enum err end_grace(struct control *c, unsigned slot, unsigned lane, struct error *e)
+{
+    log_filter_look(c->filter);
+    return grace_end(c->redis, &c->filter->names, c->view, slot, lane, e);
+}
+
+/* The lane in whose gap the reader stands because of the generation in @slot only, whose positions are in
+ * c->position, and those of the current one in c->at. The number of lanes: there is none. */
+static unsigned gap_of(const struct control *c)
+{
+    for (unsigned i = 0; i < c->filter->lanes; i++) {
+        struct log_position at;
+        lane_reader_position(c->filter->lane[i].reader, &at);
+        if (atomic_load(&c->filter->lane[i].stalled) == TAIL_GAP &&
+            log_id_compare(at.id, c->position[i].id) == 0 && log_id_compare(at.id, c->at[i].id) < 0)
+            return i;
+    }
+    return c->filter->lanes;
+}
+
 /* Hold the view's generations again: those that this process holds are read again, others are dropped. The
  * current one is always held. */
 enum err control_hold_again(struct control *c, bool stays, struct error *e)
@@ -82,7 +105,11 @@ enum err control_hold_again(struct control *c, bool stays, struct error *e)
     unsigned current = c->view->current, other = current ^ 1;
     struct held *fresh = NULL, *old[2] = {NULL, NULL};
     bool both = control_held_of(c, other) != NULL && control_base_of(c, other, c->position, e) == ERR_OK;
-    enum err code = control_held_of(c, current) == NULL ? hold(c, current, &fresh, e) : ERR_OK;
+    unsigned gap = both ? gap_of(c) : f->lanes;
+    both &= gap == f->lanes;
+    enum err code = gap < f->lanes ? end_grace(c, other, gap, e) : ERR_OK;
+    if (code == ERR_OK && control_held_of(c, current) == NULL)
+        code = hold(c, current, &fresh, e);
     if (code == ERR_OK)
         code = add_layers(c, e);
     if (code != ERR_OK) {
@@ -148,10 +175,12 @@ static enum err apply_to_one(void *arg, const struct tail_record *record, struct
  * it. So the readers have to go back only a little, while requests wait for them. If a lane cannot be read
  * on, the readers will meet that. Never apply more than the readers have: a generation that did not have the
  * entry when the reader met it says whether a key is new, and the generation that is current now may be
- * dropped before. */
-static enum err catch_up(struct control *c, struct held *h, struct lag_count *applied, struct error *e)
+ * dropped before. *@gap: a lane that was trimmed past the base; the number of lanes: none was. */
+static enum err catch_up(struct control *c, struct held *h, struct lag_count *applied, unsigned *gap,
+                         struct error *e)
 {
     enum err code = ERR_OK;
+    *gap = c->filter->lanes;
     for (unsigned i = 0; i < c->filter->lanes && code == ERR_OK; i++) {
         struct catching_up up = {.held = h, .lane = i};
         enum tail_state state = TAIL_MORE;
@@ -163,6 +192,8 @@ static enum err catch_up(struct control *c, struct held *h, struct lag_count *ap
         if (code == ERR_BUSY || code == ERR_FENCED) /* BUSY: the reader has come no further; FENCED: a layer
                                                        begins that the view does not have */
             code = ERR_OK;
+        if (state == TAIL_GAP)
+            *gap = i;
         applied[i] = up.applied;
     }
     return code;
@@ -173,12 +204,17 @@ enum err control_hold_beside(struct control *c, unsigned slot, struct error *e)
     struct log_filter *f = c->filter;
     struct held *h, *old;
     struct lag_count applied[LOG_LANES_MAX] = {{0}};
+    unsigned gap = f->lanes;
     enum err code = control_base_of(c, slot, c->at, e);
     if (code == ERR_OK)
         code = hold(c, slot, &h, e);
     if (code != ERR_OK)
         return code;
-    code = catch_up(c, h, applied, e);
+    code = catch_up(c, h, applied, &gap, e);
+    if (code == ERR_OK && gap < f->lanes && slot != c->view->current) {
+        held_drop(h);
+        return end_grace(c, slot, gap, e);
+    }
     if (code != ERR_OK) {
         held_drop(h);
         return code;

@@ -75,7 +75,7 @@ enum err folder_go_on(struct folder *f, unsigned layer, uint32_t shard, enum err
         return code;
     shard_of(f, layer, shard)->state = FOLDER_FOREIGN;
     memset(f->stored, 0, sizeof(f->stored));
-    if (code == ERR_LOST)
+    if (code == ERR_LOST || (code == ERR_WRONG_TYPE && f->is_kept))
         f->lost_shard =
             (struct log_lost){.generation = f->fold.shape->number, .layer = layer, .shard = shard};
     if (f->lost++ == 0) {

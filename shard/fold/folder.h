@@ -67,6 +67,7 @@ struct folder {
      * them. */
     folder_count_fn *count;
     void *tend_arg;
+    bool is_kept; /* set by the caller: the generation is not read, so nobody makes a shard of it again */
     struct log_id told[LOG_LANES_MAX];   /* set by the caller: the view has counted the keys up to there */
     struct resident *resident;           /* borrowed, like the shape, which may gain layers between folds, as
                                           * memory does */
@@ -80,7 +81,8 @@ struct folder {
     bool counted;                          /* in this fold the number of keys was stored before the pages */
     unsigned lost;                         /* number of lost shards in this fold */
     enum err lost_code;                    /* of the first lost shard */
-    struct log_lost lost_shard;            /* a missing shard; generation 0: none is */
+    struct log_lost lost_shard;            /* a shard that is missing, or with @is_kept has
+                                            * its name taken; generation 0: none is */
     struct error lost_why;
 };
 

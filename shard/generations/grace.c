@@ -6,12 +6,11 @@
 #include "base/number.h"
 #include "base/random.h"
 #include "shard/redis/script_call.h"
-#include "shard/view/log_view.h"
 #include "shard/view/notify.h"
 #include "shard/view/shards.h"
 #include "shard/view/view_load.h"
 
-extern const char embedded_grace_forget[], embedded_grace_switch[];
+extern const char embedded_grace_end[], embedded_grace_forget[], embedded_grace_switch[];
 
 enum { DIGITS = 16 /* of an incarnation */ };
 
@@ -85,6 +84,27 @@ enum err grace_forget(struct sync_client *l, const struct names *names, const ch
     if (code == ERR_OK && result == -3)
         return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex);
     if (code == ERR_OK)
+        log_view_notify(l, names);
+    return code;
+}
+
+enum err grace_end(struct sync_client *l, const struct names *names, const struct log_view *v, unsigned slot,
+                   unsigned lane, struct error *e)
+{
+    const struct log_folded *f = &v->slot[slot].folded[lane];
+    struct script_call call = {0};
+    char id[LOG_ID_TEXT_MAX];
+    long long result = 0;
+    script_begin_view(&call, embedded_grace_end, names);
+    script_filter_key(&call, names, "forgotten");
+    script_incarnation(&call, names->incarnation);
+    script_number(&call, slot);
+    script_number(&call, v->slot[slot].shape.number);
+    script_number(&call, lane);
+    script_number(&call, f->lane_number);
+    script_bytes(&call, id, log_id_format(f->position.id, id));
+    enum err code = script_run_once(&call, l, names, &result, e);
+    if (code == ERR_OK && result == 1)
         log_view_notify(l, names);
     return code;
 }

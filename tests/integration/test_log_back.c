@@ -2,8 +2,10 @@
 /* The metadata node starts with an older file, from before a layer began; lanes and shards are on another
  * node and keep their data. Members that know the layer put it back into the view. */
 #include "tests/integration/log_members.h"
+#include "tests/integration/cut_over.h"
 #include "tests/integration/two_nodes.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -322,6 +324,101 @@ static void test_home_goes_back_behind_what_was_trimmed__it_is_degraded(void **s
     has_all(BATCH + ENTRIES);
 }
 
+/* Generation 2 replaces the first one, before any key is added. */
+static void cuts_over(void)
+{
+    struct error e = {""};
+    struct builder *b;
+    (void)stored();
+    must(builder_new(&b, l, &names, &e), e);
+    must(builder_begin(b, &view->slot[view->current].shape, "", &e), e);
+    must(builder_start(b, &e), e);
+    builder_note(b);
+    must(cut_over(b, false, &e), e);
+    builder_free(b);
+}
+
+/* Wait until both generations are folded up to the same entries, and have @keys keys. */
+static void wait_for_both(uint64_t keys)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    bool same = false;
+    for (; !same; clock_sleep_us(5000)) {
+        const struct log_generation *g = stored(), *read = &view->slot[view->current];
+        same = read->keys == keys;
+        for (unsigned i = 0; i < view->lane_count; i++)
+            same &= log_id_compare(g->folded[i].position.id, read->folded[i].position.id) == 0;
+        if (clock_mono_us() > until)
+            fail_msg("the generations are not folded: %s", member[0].last.text);
+    }
+}
+
+/* The file is from between the folds of the two generations, in the time of grace: only the one before lacks
+ * what was trimmed. The one that is read answers on, and there is no way back. @sleeps: a process that has
+ * both in memory has slept meanwhile; otherwise nobody has them. */
+static void behind_what_was_trimmed_of_the_generation_before(bool sleeps)
+{
+    enum { ENTRIES = 600, LANES = 2 };
+    struct error e = {""};
+    redisReply *folded[LANES];
+    uint8_t answers[BATCH];
+    unsigned keys = BATCH;
+    struct log_member *first = opens(UINT64_MAX, true), *folder = first;
+    cuts_over();
+    assert_int_equal(log_member_added(first, 0, keys), keys);
+    wait_for_both(keys);
+    for (unsigned i = 0; i < LANES; i++)
+        folded[i] = client_command(&client, "HGET tb:{f}:view folded1.%u", i);
+    if (sleeps) {
+        log_member_pause(first);
+        folder = opens(UINT64_MAX, true);
+    }
+    for (unsigned i = 0; i < ENTRIES; i++)
+        assert_int_equal(log_member_added(folder, keys++, 1), 1);
+    wait_for_both(keys);
+    assert_int_equal(log_member_added(folder, keys, BATCH), BATCH);
+    keys += BATCH;
+    wait_for_both(keys);
+    clock_sleep_us(600 * 1000); /* until all up to there is trimmed */
+    log_member_close(&member[--opened]);
+    for (unsigned i = 0; i < LANES; i++) {
+        assert_int_equal(folded[i]->type, REDIS_REPLY_STRING);
+        freeReplyObject(client_command(&client, "HSET tb:{f}:view folded1.%u %b", i, folded[i]->str,
+                                       (size_t)folded[i]->len));
+        freeReplyObject(folded[i]);
+    }
+    must(client_save(&client, &e), e);
+    two_nodes_go_back(&two);
+    struct log_member *later = sleeps ? first : opens(UINT64_MAX, true);
+    if (sleeps)
+        log_member_go_on(first);
+    uint64_t until = clock_mono_us() + WAIT_US;
+    for (; stored()->shape.built && clock_mono_us() < until; clock_sleep_us(20 * 1000)) {
+        enum err code = log_member_add(later, keys++, 1, answers, &e);
+        if (code != ERR_OK)
+            fail_msg("%s; %s", e.text, later->last.text);
+        assert_int_equal(log_member_count(later, 1000 * BATCH, BATCH, KEY_ABSENT), BATCH);
+    }
+    if (stored()->shape.built)
+        fail_msg("the generation before still has its grace: %s", later->last.text);
+    assert_false(view->degraded);
+    (void)opens(UINT64_MAX, false);
+    has_all(keys);
+}
+
+static void
+test_home_goes_back_behind_what_was_trimmed_of_the_generation_before__it_ends_its_grace(void **state)
+{
+    (void)state;
+    behind_what_was_trimmed_of_the_generation_before(false);
+}
+
+static void test_home_goes_back_beside_one_that_slept__the_generation_before_ends_its_grace(void **state)
+{
+    (void)state;
+    behind_what_was_trimmed_of_the_generation_before(true);
+}
+
 static bool is_there(const struct key_name *key)
 {
     struct client shards;
@@ -384,6 +481,8 @@ int main(void)
         BACK_TEST(test_home_goes_back_beside_one_without_memory__it_is_not_degraded),
         BACK_TEST(test_view_goes_back_under_a_folder__its_positions_do_not_spoil_it),
         BACK_TEST(test_home_goes_back_behind_what_was_trimmed__it_is_degraded),
+        BACK_TEST(test_home_goes_back_behind_what_was_trimmed_of_the_generation_before__it_ends_its_grace),
+        BACK_TEST(test_home_goes_back_beside_one_that_slept__the_generation_before_ends_its_grace),
         BACK_TEST(test_home_goes_back_beside_a_foreign_key__nobody_waits_for_it),
         BACK_TEST(test_home_goes_back_behind_the_token_of_a_layer__its_shards_are_made_again),
         BACK_TEST(test_a_shard_that_was_made_before_its_layer__is_made_again),

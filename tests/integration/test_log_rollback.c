@@ -280,18 +280,29 @@ static void test_a_shard_that_went_behind_a_cutover__degrades_the_filter(void **
     all_have(ROWS);
 }
 
+/* Somebody else's key lies where the shard was. */
+static void take_name(uint64_t generation)
+{
+    struct key_name shard;
+    names_log_shard(&on.names, (struct shard_id){generation, 0, 0}, &shard);
+    freeReplyObject(client_command(&on.client, "RPUSH %b theirs", shard.text, shard.length));
+}
+
 /* Nobody makes a shard of the generation before again. So there is no rollback, and the lane is not kept for
  * one. */
-static void test_a_shard_of_the_generation_before_that_is_lost__ends_its_grace(void **state)
+static void loses_a_shard_of_the_generation_before(bool foreign)
 {
     struct error e = {""};
-    (void)state;
     uint64_t number;
     unsigned before = replaced_by_a_build(&number);
     assert_int_equal(log_member_added(&other, ROWS, MORE), MORE);
     (void)stored(0);
     wait_until_folded(before, end_of_lane());
+    log_member_pause(&folder);
     delete_shard(number);
+    if (foreign)
+        take_name(number);
+    log_member_go_on(&folder);
     uint64_t until = clock_mono_us() + WAIT_US;
     for (unsigned first = ROWS + MORE; stored(before)->shape.built; first += MORE) {
         if (clock_mono_us() > until)
@@ -307,6 +318,18 @@ static void test_a_shard_of_the_generation_before_that_is_lost__ends_its_grace(v
     all_have(ROWS + MORE);
 }
 
+static void test_a_shard_of_the_generation_before_that_is_lost__ends_its_grace(void **state)
+{
+    (void)state;
+    loses_a_shard_of_the_generation_before(false);
+}
+
+static void test_a_foreign_key_at_a_shard_of_the_generation_before__ends_its_grace(void **state)
+{
+    (void)state;
+    loses_a_shard_of_the_generation_before(true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +341,8 @@ int main(void)
             test_what_was_added_behind_the_last_read_of_a_build__outlives_the_lane, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_shard_of_the_generation_before_that_is_lost__ends_its_grace,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_a_foreign_key_at_a_shard_of_the_generation_before__ends_its_grace, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_shard_that_went_behind_a_cutover__degrades_the_filter, set_up,
                                         tear_down),
     };
