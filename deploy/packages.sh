@@ -8,7 +8,7 @@
 
 packages_build=(
   gcc libc6-dev cmake ninja-build pkg-config
-  libhiredis-dev libevent-dev libpq-dev libxxhash-dev libinih-dev libjansson-dev libcmocka-dev libssl-dev libcrypt-dev
+  libhiredis-dev libevent-dev libpq-dev libxxhash-dev libjansson-dev libcmocka-dev libssl-dev libcrypt-dev
   libsystemd-dev
   dpkg-dev file # cpack: which libraries the package depends on
   redis-server redis-tools postgresql

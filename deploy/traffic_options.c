@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <getopt.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/number.h"
@@ -21,91 +22,57 @@ static const char usage[] = "usage: traffic --daemon PORT --postgres DSN [option
                             "  --deadline N          seconds (150)\n"
                             "  --report FILE         write the report as JSON too\n";
 
-enum {
-    OPTION_DAEMON = 256,
-    OPTION_REDIS,
-    OPTION_POSTGRES,
-    OPTION_FILTER,
-    OPTION_PREFIX,
-    OPTION_ERROR_RATE,
-    OPTION_CREATORS,
-    OPTION_CHECKERS,
-    OPTION_ADDS,
-    OPTION_CHECKS,
-    OPTION_EXPANSIONS,
-    OPTION_EXPAND,
-    OPTION_STEADY,
-    OPTION_DEADLINE,
-    OPTION_REPORT
+enum kind { PORT, PORTS, TEXT, RATE, WHOLE };
+
+static const struct row {
+    const char *name;
+    enum kind kind;
+    size_t at;            /* of the value in struct options */
+    unsigned least, most; /* of WHOLE */
+} rows[] = {
+    {"daemon", PORT, offsetof(struct options, daemon_port), 0, 0},
+    {"redis", PORTS, offsetof(struct options, node), 0, 0},
+    {"postgres", TEXT, offsetof(struct options, postgres), 0, 0},
+    {"filter", TEXT, offsetof(struct options, filter), 0, 0},
+    {"prefix", TEXT, offsetof(struct options, prefix), 0, 0},
+    {"error-rate", RATE, offsetof(struct options, error_rate), 0, 0},
+    {"creators", WHOLE, offsetof(struct options, creators), 1, THREADS_MAX},
+    {"checkers", WHOLE, offsetof(struct options, checkers), 1, THREADS_MAX},
+    {"adds-per-second", WHOLE, offsetof(struct options, adds_per_second), 0, 1000000},
+    {"checks-per-second", WHOLE, offsetof(struct options, checks_per_second), 0, 100000000},
+    {"rebuilds", WHOLE, offsetof(struct options, expansions), 0, EXPANSIONS_MAX},
+    {"rebuild", TEXT, offsetof(struct options, expand_command), 0, 0},
+    {"steady-seconds", WHOLE, offsetof(struct options, steady_seconds), 0, 3600},
+    {"deadline", WHOLE, offsetof(struct options, deadline_seconds), 1, 3600},
+    {"report", TEXT, offsetof(struct options, report), 0, 0},
 };
+enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 
-static const struct option long_options[] = {{"daemon", required_argument, NULL, OPTION_DAEMON},
-                                             {"redis", required_argument, NULL, OPTION_REDIS},
-                                             {"postgres", required_argument, NULL, OPTION_POSTGRES},
-                                             {"filter", required_argument, NULL, OPTION_FILTER},
-                                             {"prefix", required_argument, NULL, OPTION_PREFIX},
-                                             {"error-rate", required_argument, NULL, OPTION_ERROR_RATE},
-                                             {"creators", required_argument, NULL, OPTION_CREATORS},
-                                             {"checkers", required_argument, NULL, OPTION_CHECKERS},
-                                             {"adds-per-second", required_argument, NULL, OPTION_ADDS},
-                                             {"checks-per-second", required_argument, NULL, OPTION_CHECKS},
-                                             {"rebuilds", required_argument, NULL, OPTION_EXPANSIONS},
-                                             {"rebuild", required_argument, NULL, OPTION_EXPAND},
-                                             {"steady-seconds", required_argument, NULL, OPTION_STEADY},
-                                             {"deadline", required_argument, NULL, OPTION_DEADLINE},
-                                             {"report", required_argument, NULL, OPTION_REPORT},
-                                             {NULL, 0, NULL, 0}};
-
-static bool whole(const char *text, unsigned least, unsigned most, unsigned *out)
+static bool take_option(struct options *o, const struct row *row, const char *text)
 {
-    uint64_t value;
-    if (!number_u64(text, strlen(text), &value) || value < least || value > most)
-        return false;
-    *out = (unsigned)value;
-    return true;
-}
-
-static bool rate(const char *text, double *out)
-{
-    return number_double(text, strlen(text), out) && *out > 0 && *out < 1;
-}
-
-static bool take_option(struct options *o, int option, const char *text)
-{
-    switch (option) {
-    case OPTION_DAEMON:
-        return observe_ports(text, &o->daemon_port, 1) == 1;
-    case OPTION_REDIS:
-        return (o->nodes = observe_ports(text, o->node, NODES_MAX)) > 0;
-    case OPTION_POSTGRES:
-        return *(o->postgres = text) != '\0';
-    case OPTION_FILTER:
-        return *(o->filter = text) != '\0';
-    case OPTION_PREFIX:
-        return *(o->prefix = text) != '\0';
-    case OPTION_ERROR_RATE:
-        return rate(text, &o->error_rate);
-    case OPTION_CREATORS:
-        return whole(text, 1, THREADS_MAX, &o->creators);
-    case OPTION_CHECKERS:
-        return whole(text, 1, THREADS_MAX, &o->checkers);
-    case OPTION_ADDS:
-        return whole(text, 0, 1000000, &o->adds_per_second);
-    case OPTION_CHECKS:
-        return whole(text, 0, 100000000, &o->checks_per_second);
-    case OPTION_EXPANSIONS:
-        return whole(text, 0, EXPANSIONS_MAX, &o->expansions);
-    case OPTION_EXPAND:
-        return *(o->expand_command = text) != '\0';
-    case OPTION_STEADY:
-        return whole(text, 0, 3600, &o->steady_seconds);
-    case OPTION_DEADLINE:
-        return whole(text, 1, 3600, &o->deadline_seconds);
-    case OPTION_REPORT:
-        return *(o->report = text) != '\0';
-    default:
-        return false;
+    void *out = (char *)o + row->at;
+    double rate;
+    uint64_t whole;
+    switch (row->kind) {
+    case PORT:
+        return observe_ports(text, out, 1) == 1;
+    case PORTS:
+        return (o->nodes = observe_ports(text, out, NODES_MAX)) > 0;
+    case TEXT:
+        *(const char **)out = text;
+        return text[0] != '\0';
+    case RATE:
+        if (!number_double(text, strlen(text), &rate) || rate <= 0 || rate >= 1)
+            return false;
+        *(double *)out = rate;
+        return true;
+    case WHOLE:
+        if (!number_u64(text, strlen(text), &whole) || whole < row->least || whole > row->most)
+            return false;
+        *(unsigned *)out = (unsigned)whole;
+        return true;
     }
+    return false;
 }
 
 bool options_read(struct options *o, int argc, char **argv)
@@ -120,10 +87,13 @@ bool options_read(struct options *o, int argc, char **argv)
                           .expansions = 2,
                           .steady_seconds = 5,
                           .deadline_seconds = 150};
+    struct option names[ROWS + 1] = {{0}};
+    for (int i = 0; i < ROWS; i++)
+        names[i] = (struct option){rows[i].name, required_argument, NULL, i};
     bool ok = true;
     int option;
-    while (ok && (option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
-        ok = take_option(o, option, optarg);
+    while (ok && (option = getopt_long(argc, argv, "", names, NULL)) != -1)
+        ok = option < ROWS && take_option(o, &rows[option], optarg);
     ok = ok && optind == argc && o->daemon_port != 0 && o->postgres != NULL &&
          (o->expansions <= 1 || o->expand_command != NULL);
     if (!ok)

@@ -3,21 +3,14 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <ini.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What the reader of lines and inih's handler share. */
 struct reading {
     struct config_file *file;
-    FILE *from;
-    char *line; /* of getline() */
-    size_t line_size;
-    unsigned number;               /* of that line */
-    bool continues;                /* that line goes on with the value before it */
+    unsigned number;               /* of the line */
     const struct config_key *last; /* the key before, in this section; NULL: none yet */
     enum err status;               /* the first error; its text is in *error */
-    unsigned failed_line;
     struct error *error;
 };
 
@@ -30,13 +23,11 @@ static void refuse(struct reading *r, const char *format, ...)
     va_start(ap, format);
     (void)vsnprintf(what, sizeof(what), format, ap);
     va_end(ap);
-    r->failed_line = r->number;
     r->status = error_set(r->error, ERR_CONFIG, "%s:%u: %s", r->file->name, r->number, what);
 }
 
 static void out_of_memory(struct reading *r)
 {
-    r->failed_line = r->number;
     r->status = error_set(r->error, ERR_NOMEM, "%s:%u: no memory", r->file->name, r->number);
 }
 
@@ -62,14 +53,6 @@ static char *find_comment(char *text)
         if ((*c == '#' || *c == ';') && c > text && isspace((unsigned char)c[-1]))
             return c;
     return NULL;
-}
-
-static void cut_comment(char *text)
-{
-    char *comment = find_comment(text);
-    if (comment != NULL)
-        *comment = '\0';
-    cut_blanks(text);
 }
 
 bool config_file_continues(enum config_section kind, const char *text)
@@ -178,63 +161,6 @@ static bool is_plain(const char *line, size_t length)
     return true;
 }
 
-/* Look at the line that is in r->line before inih sees it. */
-static void check_line(struct reading *r, size_t length)
-{
-    while (length > 0 && (r->line[length - 1] == '\n' || r->line[length - 1] == '\r'))
-        length--;
-    if (length > CONFIG_LINE_MAX) {
-        refuse(r, "this line is longer than %d bytes; continue in a new line that starts with a blank",
-               CONFIG_LINE_MAX);
-        return;
-    }
-    if (!is_plain(r->line, length)) {
-        refuse(r, "this line holds a control character; remove it");
-        return;
-    }
-    char *line = r->line;
-    if (r->number == 1 && strncmp(line, "\xEF\xBB\xBF", 3) == 0)
-        line += 3;
-    char *start = skip_blanks(line);
-    r->continues = false;
-    if (*start == '\0' || *start == ';' || *start == '#')
-        return;
-    if (start > line && r->last != NULL) {
-        const struct config_part *part = &r->file->parts[r->file->count - 1];
-        r->continues = config_file_continues(part->kind, start);
-        if (!r->continues)
-            refuse(r, "a line that starts with a blank continues the value of '%s'; remove the blank",
-                   r->last->name);
-        return;
-    }
-    if (*start == '[')
-        read_section_line(r, start);
-}
-
-/* inih's reader: the next line into @to, or NULL at the end or after an error. */
-static char *next_line(char *to, int size, void *stream)
-{
-    struct reading *r = stream;
-    if (r->status != ERR_OK)
-        return NULL;
-    errno = 0;
-    ssize_t length = getline(&r->line, &r->line_size, r->from);
-    if (length < 0) {
-        if (!feof(r->from))
-            r->status = error_set(r->error, errno == ENOMEM ? ERR_NOMEM : ERR_IO, "%s: cannot be read: %s",
-                                  r->file->name, strerror(errno));
-        return NULL;
-    }
-    r->number++;
-    check_line(r, (size_t)length);
-    if (r->status == ERR_OK && length >= size)
-        refuse(r, "this line is longer than the INI library takes (%d bytes); shorten it", size - 1);
-    if (r->status != ERR_OK)
-        return NULL;
-    memcpy(to, r->line, (size_t)length + 1);
-    return to;
-}
-
 static void unknown_key(struct reading *r, enum config_section kind, const char *name)
 {
     const struct config_key *near = config_key_nearest(kind, name);
@@ -248,80 +174,111 @@ static void unknown_key(struct reading *r, enum config_section kind, const char 
         refuse(r, "unknown key '%.60s' in [%s]; did you mean '%s'?", name, section, near->name);
 }
 
-static void continue_value(struct reading *r, struct config_entry *entry, const char *value)
+/* @text: the value of @k, or what continues it. In a text nobody can tell a comment from what belongs to it:
+ * a password would be cut, or a comment become a part of an SQL condition. */
+static void take_value(struct reading *r, const struct config_key *k, struct config_entry *entry, char *text)
 {
-    size_t old = strlen(entry->text), more = strlen(value);
-    char *text = realloc(entry->text, old + more + 2);
-    if (text == NULL) {
-        out_of_memory(r);
-        return;
-    }
-    entry->text = text;
-    if (old > 0)
-        text[old++] = ' ';
-    memcpy(text + old, value, more + 1);
-    cut_comment(text + old);
-    cut_blanks(text);
-}
-
-/* What inih has cut from a value at a ';' is still in the line. In a text nobody can tell a comment from what
- * belongs to it: a password would be cut, or a comment become a part of an SQL condition. */
-static bool has_doubtful_comment(const struct reading *r, const struct config_key *k)
-{
-    char *separator = r->continues ? NULL : strpbrk(r->line, "=:");
-    return k->type == CONFIG_STRING && find_comment(separator != NULL ? separator + 1 : r->line) != NULL;
-}
-
-/* inih's handler. The section it gives may be cut and is not looked at: the reader has opened it. */
-static int take(void *user, const char *section, const char *name, const char *value)
-{
-    (void)section;
-    struct reading *r = user;
-    if (r->status != ERR_OK)
-        return 0;
-    if (r->file->count == 0) {
-        refuse(r, "key '%.60s' comes before any section; put it below its section, such as [service]", name);
-        return 0;
-    }
-    struct config_part *part = &r->file->parts[r->file->count - 1];
-    const struct config_key *k = r->continues ? r->last : config_key_find(part->kind, name);
-    if (k == NULL) {
-        unknown_key(r, part->kind, name);
-        return 0;
-    }
-    struct config_entry *entry = &part->entries[k - config_keys];
-    if (has_doubtful_comment(r, k)) {
+    char *comment = find_comment(text);
+    if (comment != NULL && k->type == CONFIG_STRING) {
         refuse(r,
                "'%s' is text, so what follows a blank and # or ; may be a comment or a part of it; put the "
                "comment on a line of its own, or remove the blank",
                k->name);
-    } else if (r->continues) {
-        continue_value(r, entry, value);
-    } else if (entry->text != NULL) {
-        refuse(r, "key '%s' appears twice, first in line %u; remove one", name, entry->line);
-    } else {
-        *entry = (struct config_entry){.text = strdup(value), .line = r->number};
-        if (entry->text == NULL)
-            out_of_memory(r);
-        else if (k->type != CONFIG_STRING)
-            cut_comment(entry->text);
+        return;
     }
+    if (comment != NULL)
+        *comment = '\0';
+    text = skip_blanks(text);
+    cut_blanks(text);
+    size_t old = entry->text == NULL ? 0 : strlen(entry->text), more = strlen(text);
+    char *whole = realloc(entry->text, old + more + 2);
+    if (whole == NULL) {
+        out_of_memory(r);
+        return;
+    }
+    if (old > 0)
+        whole[old++] = ' ';
+    memcpy(whole + old, text, more + 1);
+    entry->text = whole;
+}
+
+/* A line that is no section: "key = value". */
+static void read_key_line(struct reading *r, char *name)
+{
+    char *separator = strpbrk(name, "=:");
+    if (separator == NULL) {
+        refuse(r, "this is neither a section nor a key with a value; write key = value");
+        return;
+    }
+    *separator = '\0';
+    cut_blanks(name);
+    if (r->file->count == 0) {
+        refuse(r, "key '%.60s' comes before any section; put it below its section, such as [service]", name);
+        return;
+    }
+    struct config_part *part = &r->file->parts[r->file->count - 1];
+    const struct config_key *k = config_key_find(part->kind, name);
+    if (k == NULL) {
+        unknown_key(r, part->kind, name);
+        return;
+    }
+    struct config_entry *entry = &part->entries[k - config_keys];
+    if (entry->text != NULL) {
+        refuse(r, "key '%s' appears twice, first in line %u; remove one", name, entry->line);
+        return;
+    }
+    entry->line = r->number;
+    take_value(r, k, entry, separator + 1);
     r->last = k;
-    return r->status == ERR_OK;
+}
+
+static void read_line(struct reading *r, char *line, size_t length)
+{
+    while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r'))
+        length--;
+    if (length > CONFIG_LINE_MAX) {
+        refuse(r, "this line is longer than %d bytes; continue in a new line that starts with a blank",
+               CONFIG_LINE_MAX);
+        return;
+    }
+    if (!is_plain(line, length)) {
+        refuse(r, "this line holds a control character; remove it");
+        return;
+    }
+    if (r->number == 1 && strncmp(line, "\xEF\xBB\xBF", 3) == 0)
+        line += 3;
+    char *start = skip_blanks(line);
+    if (*start == '\0' || *start == ';' || *start == '#')
+        return;
+    if (start > line && r->last != NULL) {
+        const struct config_part *part = &r->file->parts[r->file->count - 1];
+        if (config_file_continues(part->kind, start))
+            take_value(r, r->last, &part->entries[r->last - config_keys], start);
+        else
+            refuse(r, "a line that starts with a blank continues the value of '%s'; remove the blank",
+                   r->last->name);
+    } else if (*start == '[') {
+        read_section_line(r, start);
+    } else {
+        read_key_line(r, start);
+    }
 }
 
 enum err config_file_read(struct config_file *f, FILE *from, const char *name, struct error *e)
 {
     *f = (struct config_file){.name = name};
-    struct reading r = {.file = f, .from = from, .error = e};
-    int line = ini_parse_stream(next_line, &r, take, &r);
-    if (line > 0 && (r.status == ERR_OK || (unsigned)line < r.failed_line)) {
-        r.number = (unsigned)line;
-        refuse(&r, "this is neither a section nor a key with a value; write key = value");
-    } else if (line < 0 && r.status == ERR_OK) {
-        out_of_memory(&r);
+    struct reading r = {.file = f, .error = e};
+    char *line = NULL;
+    size_t size = 0;
+    ssize_t length;
+    while (r.status == ERR_OK && (length = getline(&line, &size, from)) >= 0) {
+        r.number++;
+        read_line(&r, line, (size_t)length);
     }
-    free(r.line);
+    if (r.status == ERR_OK && !feof(from))
+        r.status = error_set(e, errno == ENOMEM ? ERR_NOMEM : ERR_IO, "%s: cannot be read: %s", name,
+                             strerror(errno));
+    free(line);
     return r.status;
 }
 

@@ -2,16 +2,12 @@
 #ifndef SERVICE_CONFIG_FILE_H
 #define SERVICE_CONFIG_FILE_H
 /* An INI file as sections of known keys with their texts and line numbers, before any value is read. Private
- * to config*.c.
- *
- * inih does the parsing. Debian builds it with lines of at most 200 bytes, sections of 50, both cut without a
- * word, no line numbers and no notice of a section without keys. So the lines pass through a reader of ours,
- * which counts, refuses what would be cut, and opens the sections. */
+ * to config*.c. */
 #include <stdio.h>
 #include "base/error.h"
 #include "service/config/config_keys.h"
 
-enum { CONFIG_LINE_MAX = 198, CONFIG_SECTION_MAX = 49 }; /* bytes that inih takes, line end not counted */
+enum { CONFIG_LINE_MAX = 198, CONFIG_SECTION_MAX = 49 }; /* bytes, without the line end */
 
 struct config_entry {
     char *text; /* NULL: the key is not in the file */

@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "expansion/record/mutex.h"
 #include "service/admin/admin.h"
-#include "service/filters/epochs.h"
 #include "service/control/controller_internal.h"
 #include "service/jobs/runner.h"
 #include "service/jobs/followers.h"
@@ -184,17 +183,15 @@ static void note_degraded(struct controller *k, struct filter_state *w)
 
 /* Note which version of the view, k->view, this coordinator serves. All its event loops serve the same. A
  * coordinator that still answers from the previous generation serves the previous version. */
-static void note_served(struct controller *k, const struct filter_state *w)
+static void note_served(struct controller *k, struct filter_state *w)
 {
-    struct epochs *epochs = k->service->epochs;
-    const char *filter = k->handle.names.filter;
     const struct log_status *s = &k->status;
     if (!load_status(k, w))
-        epochs_hold(epochs, filter, 0, 0);
+        filter_state_serve(w, 0, 0);
     else if (s->state == FILTER_OPEN && s->generation[k->view.current].answers &&
              s->generation[k->view.current].number == view_current(&k->view)->number)
-        epochs_hold(epochs, filter, s->incarnation, s->version);
-    epochs_found(epochs, filter, k->view.incarnation, k->view.epoch);
+        filter_state_serve(w, s->incarnation, s->version);
+    filter_state_found(w, k->view.incarnation, k->view.epoch);
 }
 
 /* There is no view. True while this process remembers the filter: until its control has confirmed the
@@ -242,9 +239,9 @@ static enum err look_at(struct controller *k, struct filter_state *w, const stru
     }
     bool remembered = code == ERR_NOT_FOUND && is_remembered(k, w);
     if (remembered && seen != 0)
-        epochs_hold(k->service->epochs, k->handle.names.filter, seen, 1);
+        filter_state_serve(w, seen, 1);
     if (code == ERR_NOT_FOUND && !remembered)
-        epochs_hold(k->service->epochs, k->handle.names.filter, 0, 0);
+        filter_state_serve(w, 0, 0);
     if (code == ERR_NOT_FOUND && c == NULL && !remembered && !held)
         clear(k, w, seen);
     if (code == ERR_OK) {

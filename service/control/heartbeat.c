@@ -13,7 +13,6 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/filters/epochs.h"
 #include "service/jobs/runner.h"
 #include "service/filters/filter_states.h"
 #include "shard/redis/nodes/cluster.h"
@@ -204,9 +203,9 @@ static void note_behind(void *arg, const char *filter, uint64_t epoch, unsigned 
 
 static void add_epochs(struct heartbeat *p)
 {
-    struct epochs_total total = epochs_total(p->service->epochs);
+    struct filter_states_total total = filter_states_total(p->service->watch);
     struct behind b = {.heartbeat = p};
-    epochs_behind(p->service->epochs, BEHIND_LOOKED_AT, note_behind, &b);
+    filter_states_behind(p->service->watch, BEHIND_LOOKED_AT, note_behind, &b);
     members_number(&p->heartbeat, MEMBERS_SERVES, total.filters);
     members_number(&p->heartbeat, MEMBERS_BEHIND, total.behind);
     members_text(&p->heartbeat, MEMBERS_BEHIND_FILTERS, buffer_text(&b.list));
@@ -254,10 +253,10 @@ static enum err write_heartbeat(struct heartbeat *p, struct error *e)
         members_begin(&p->heartbeat, s->prefix, s->owner);
         if (i == 0)
             add_fields(p);
-        taken = epochs_take(s->epochs, MEMBERS_CHANGES_MAX, add_epoch, &p->heartbeat);
+        taken = filter_states_changes(s->watch, MEMBERS_CHANGES_MAX, add_epoch, &p->heartbeat);
         code = members_write(&p->heartbeat, p->redis, &whole, e);
         if (!whole)
-            epochs_again(s->epochs);
+            filter_states_report_again(s->watch);
     }
     return code;
 }

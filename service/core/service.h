@@ -17,7 +17,6 @@
 struct filter_states;
 struct login;
 struct tls;
-struct epochs;
 struct filters;
 struct sentinel_watch;
 struct sync_client;
@@ -40,7 +39,6 @@ struct service {
     unsigned threads;            /* number of workers */
     struct mailbox *controller;  /* the controller thread's mailbox */
     struct filter_states *watch; /* owned by the controller */
-    struct epochs *epochs;       /* written by event loops and the controller */
     struct login *login;
     struct filters *logs; /* the filters that are in use */
     struct tls *tls;

@@ -16,7 +16,6 @@
 #include "service/core/tls.h"
 #include "service/daemon/listen.h"
 #include "service/daemon/supervisor.h"
-#include "service/filters/epochs.h"
 #include "service/filters/filter_states.h"
 #include "service/filters/sources.h"
 #include "service/http/http.h"
@@ -203,10 +202,8 @@ static enum err make_parts(struct daemon *d, const struct config *config, struct
     s->watch = filter_states_new();
     s->nodes.health = node_health_new();
     s->threads = config_threads(config);
-    s->epochs = epochs_new();
     d->supervisor = supervisor_new(s);
-    if (s->controller == NULL || s->watch == NULL || s->nodes.health == NULL || s->epochs == NULL ||
-        d->supervisor == NULL)
+    if (s->controller == NULL || s->watch == NULL || s->nodes.health == NULL || d->supervisor == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     return ERR_OK;
 }
@@ -247,7 +244,6 @@ static void free_parts(struct daemon *d)
     mailbox_free(s->controller);
     filter_states_free(s->watch);
     supervisor_free(d->supervisor);
-    epochs_free(s->epochs);
 }
 
 static enum err start_workers(struct daemon *d, struct error *e)

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/filters/epochs.h"
 #include "service/filters/filter_make.h"
 #include "service/filters/filter_states.h"
 #include "shard/generations/drop.h"
@@ -77,7 +76,6 @@ static enum err drop_under_mutex(struct service *s, struct handle *f, struct vie
         return code;
     handle_announce(f);
     filters_await_end(s->logs, name, length, v->incarnation, s->redis_timeout_ms);
-    epochs_hold(s->epochs, f->names.filter, 0, 0);
     log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
              generation_shards(view_current(v)), when == DROP_IF_DUE);
     filter_states_on_dropped(s->watch, name, length, v->incarnation);

@@ -7,19 +7,27 @@
 #include <xxhash.h>
 #include "base/clock.h"
 #include "service/filters/sources.h"
+#include "shard/filter/names.h"
 
 enum { BUCKETS = 4096 };
 
+TAILQ_HEAD(filter_state_list, filter_state);
+
 struct filter_states {
     pthread_mutex_t lock;
+    struct filter_states_total total;
+    struct filter_state_list changed, behind;
     struct filter_state *bucket[BUCKETS];
 };
 
 struct filter_states *filter_states_new(void)
 {
     struct filter_states *watch = calloc(1, sizeof(*watch));
-    if (watch != NULL)
-        (void)pthread_mutex_init(&watch->lock, NULL);
+    if (watch == NULL)
+        return NULL;
+    (void)pthread_mutex_init(&watch->lock, NULL);
+    TAILQ_INIT(&watch->changed);
+    TAILQ_INIT(&watch->behind);
     return watch;
 }
 
@@ -96,7 +104,8 @@ void filter_states_forget(struct filter_states *watch, uint64_t round)
     for (size_t i = 0; i < BUCKETS; i++) {
         (void)pthread_mutex_lock(&watch->lock);
         for (struct filter_state **at = &watch->bucket[i], *w; (w = *at) != NULL;) {
-            if (w->seen != 0 || is_looked_at(w) || w->round >= round) {
+            bool reports = w->served.epoch != 0 || w->changed;
+            if (w->seen != 0 || reports || is_looked_at(w) || w->round >= round) {
                 at = &w->next;
                 continue;
             }
@@ -133,6 +142,121 @@ void filter_state_tell(struct filter_state *w)
     (void)pthread_mutex_unlock(&w->watch->lock);
 }
 
+/* --- versions --- */
+
+static void set_behind(struct filter_state *w, bool behind)
+{
+    if (behind == w->behind)
+        return;
+    if (behind)
+        TAILQ_INSERT_TAIL(&w->watch->behind, w, behind_link);
+    else
+        TAILQ_REMOVE(&w->watch->behind, w, behind_link);
+    w->behind = behind;
+    w->times_behind = 0;
+    w->watch->total.behind += behind ? 1 : (uint64_t)-1;
+}
+
+static void set_changed(struct filter_state *w, bool changed)
+{
+    if (changed && !w->changed)
+        TAILQ_INSERT_TAIL(&w->watch->changed, w, changed_link);
+    else if (!changed && w->changed)
+        TAILQ_REMOVE(&w->watch->changed, w, changed_link);
+    w->changed = changed;
+}
+
+static void judge(struct filter_state *w)
+{
+    const struct filter_version *served = &w->served, *found = &w->found;
+    set_behind(w, served->epoch != 0 && found->epoch != 0 &&
+                      (served->incarnation != found->incarnation || served->epoch < found->epoch));
+}
+
+static void serve_locked(struct filter_state *w, uint64_t incarnation, uint64_t epoch)
+{
+    if (w->served.epoch != epoch || w->served.incarnation != incarnation)
+        set_changed(w, true);
+    w->watch->total.filters += (uint64_t)(epoch != 0) - (uint64_t)(w->served.epoch != 0);
+    w->served = (struct filter_version){incarnation, epoch};
+    judge(w);
+}
+
+void filter_state_serve(struct filter_state *w, uint64_t incarnation, uint64_t epoch)
+{
+    (void)pthread_mutex_lock(&w->watch->lock);
+    serve_locked(w, incarnation, epoch);
+    (void)pthread_mutex_unlock(&w->watch->lock);
+}
+
+void filter_state_found(struct filter_state *w, uint64_t incarnation, uint64_t epoch)
+{
+    (void)pthread_mutex_lock(&w->watch->lock);
+    w->found = (struct filter_version){incarnation, epoch};
+    judge(w);
+    (void)pthread_mutex_unlock(&w->watch->lock);
+}
+
+struct filter_states_total filter_states_total(struct filter_states *watch)
+{
+    (void)pthread_mutex_lock(&watch->lock);
+    struct filter_states_total total = watch->total;
+    (void)pthread_mutex_unlock(&watch->lock);
+    return total;
+}
+
+/* The lock is released between two filters, as the controller may wait for it. */
+size_t filter_states_changes(struct filter_states *watch, size_t most, filter_states_change_fn *fn, void *arg)
+{
+    struct names names;
+    size_t count = 0;
+    for (bool any = true; any && count < most;) {
+        (void)pthread_mutex_lock(&watch->lock);
+        struct filter_state *w = TAILQ_FIRST(&watch->changed);
+        any = w != NULL;
+        if (any) {
+            set_changed(w, false);
+            if ((w->served.epoch != 0 || w->reported) &&
+                names_init(&names, "p", w->name, w->length, NULL) == ERR_OK) {
+                fn(arg, names.filter, w->served.incarnation, w->served.epoch);
+                count++;
+            }
+            w->reported = w->served.epoch != 0;
+        }
+        (void)pthread_mutex_unlock(&watch->lock);
+    }
+    return count;
+}
+
+void filter_states_report_again(struct filter_states *watch)
+{
+    for (size_t i = 0; i < BUCKETS; i++) {
+        (void)pthread_mutex_lock(&watch->lock);
+        for (struct filter_state *w = watch->bucket[i]; w != NULL; w = w->next)
+            if (w->served.epoch != 0)
+                set_changed(w, true);
+        (void)pthread_mutex_unlock(&watch->lock);
+    }
+}
+
+void filter_states_behind(struct filter_states *watch, size_t most, filter_states_behind_fn *fn, void *arg)
+{
+    struct names names;
+    struct filter_state *w;
+    size_t count = 0;
+    (void)pthread_mutex_lock(&watch->lock);
+    TAILQ_FOREACH(w, &watch->behind, behind_link)
+    {
+        if (count++ == most)
+            break;
+        if (names_init(&names, "p", w->name, w->length, NULL) == ERR_OK)
+            fn(arg, names.filter, w->found.epoch, ++w->times_behind);
+    }
+    (void)pthread_mutex_unlock(&watch->lock);
+}
+
+/* --- incarnations --- */
+
 void filter_states_on_seen(void *states, const char *name, size_t length, uint64_t incarnation)
 {
     struct filter_states *watch = states;
@@ -150,6 +274,7 @@ void filter_states_on_dropped(struct filter_states *watch, const char *name, siz
     (void)pthread_mutex_lock(&watch->lock);
     struct filter_state *w = find_locked(watch, name, length);
     if (w != NULL) {
+        serve_locked(w, 0, 0);
         w->dropped = incarnation;
         if (w->seen == incarnation) /* not for one made since */
             w->seen = 0;

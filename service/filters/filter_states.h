@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_FILTERS_FILTER_STATES_H
 #define SERVICE_FILTERS_FILTER_STATES_H
-/* What is known about filters between two looks: written by the controller, read by the admin threads. */
+/* What is known about filters between two looks: written by the controller, read by the admin threads and the
+ * heartbeat. That includes the version of each filter's view (for people: its "epoch") that this coordinator
+ * serves, and the one in Redis. */
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <time.h>
 #include "base/error.h"
 #include "expansion/decide/threshold.h"
@@ -38,7 +41,12 @@ void filter_states_on_dropped(struct filter_states *watch, const char *name, siz
 /* The incarnation; 0: none was. */
 uint64_t filter_states_seen(struct filter_states *watch, const char *name, size_t length);
 
-/* One filter. Only the controller uses and frees it; other threads use `seen`, `dropped` and `told` only. */
+struct filter_version {
+    uint64_t incarnation, epoch; /* epoch 0: none */
+};
+
+/* One filter. Only the controller uses and frees it; other threads use `seen`, `dropped`, `told`, and what is
+ * for the heartbeat. */
 struct filter_state {
     struct filter_states *watch;
     struct source_look *look; /* under way; NULL: none; owned; see sources.h */
@@ -57,6 +65,13 @@ struct filter_state {
     uint64_t source, schedule; /* hash of the configuration; see controller_follow() */
     struct filter_note note;   /* the controller's */
     struct filter_note told;   /* the copy for other threads */
+    /* For the heartbeat: */
+    struct filter_version found; /* the view in Redis, as far as known */
+    struct filter_version served;
+    bool changed, behind, reported; /* reported: an epoch other than 0 was taken */
+    unsigned times_behind;
+    TAILQ_ENTRY(filter_state) changed_link;
+    TAILQ_ENTRY(filter_state) behind_link;
     struct filter_state *next; /* next entry of the hash chain */
     size_t length;
     char name[]; /* and a NUL */
@@ -71,4 +86,28 @@ void filter_states_forget(struct filter_states *watch, uint64_t round);
 struct filter_state *filter_states_find(struct filter_states *watch, const char *name, size_t length);
 /* For the controller: show others the note as it is now. */
 void filter_state_tell(struct filter_state *w);
+/* For the controller: this version is served from now on; @epoch 0: none. Redis has this version. */
+void filter_state_serve(struct filter_state *w, uint64_t incarnation, uint64_t epoch);
+void filter_state_found(struct filter_state *w, uint64_t incarnation, uint64_t epoch);
+
+/* --- for the heartbeat; names are escaped, as in names of keys --- */
+
+struct filter_states_total {
+    uint64_t filters; /* number of filters served */
+    uint64_t behind;  /* of these: those whose view is not the one in Redis */
+};
+struct filter_states_total filter_states_total(struct filter_states *watch);
+
+/* Called with the lock held for each change of what is served since the last call, for at most @most filters;
+ * @epoch 0: none is served. Returns the number. */
+typedef void filter_states_change_fn(void *arg, const char *filter, uint64_t incarnation, uint64_t epoch);
+size_t filter_states_changes(struct filter_states *watch, size_t most, filter_states_change_fn *fn,
+                             void *arg);
+/* Report all filters once more. */
+void filter_states_report_again(struct filter_states *watch);
+
+/* Called with the lock held for at most @most filters that are behind: the epoch in Redis, and at how many
+ * consecutive calls, this one included, the filter was behind. */
+typedef void filter_states_behind_fn(void *arg, const char *filter, uint64_t epoch, unsigned times);
+void filter_states_behind(struct filter_states *watch, size_t most, filter_states_behind_fn *fn, void *arg);
 #endif

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "expansion/job/memory.h"
-#include "service/filters/epochs.h"
+#include "service/filters/filter_states.h"
 #include "service/metrics/metrics_internal.h"
 #include "shard/redis/nodes/health.h"
 
@@ -78,7 +78,7 @@ static void log_of(struct samples *to)
 
 void metrics_of_process(struct service *s, struct samples *to)
 {
-    struct epochs_total total = epochs_total(s->epochs);
+    struct filter_states_total total = filter_states_total(s->watch);
     const struct config *c = live_config_acquire(s->config);
     sample_count(to, METRIC_OF_BUILD, (struct label[]){label(s->version), label(s->owner)}, 1);
     sample_count(to, METRIC_OF_LEAVING, NULL, atomic_load(&s->leaving));

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: connect to one sentinel twice; over one connection ask for the address of each master,
- * over the other listen to +switch-master. Possible failure modes are: a sentinel that is down (try the next
- * one), one that does not know the master (logged once), one that is cut off from the others and names the
- * old master (whoever connects there finds no master, or nobody, and wants the address again: after a while
- * the next sentinel is asked). An announcement is not believed; it is a reason to ask. */
+/* The happy path is: connect to one sentinel, and ask it for the address of each master again and again.
+ * Possible failure modes are: a sentinel that is down (try the next one), one that does not know the master
+ * (logged once), one that is cut off from the others and names the old master (whoever connects there finds
+ * no master, or nobody, and wants the address again: after a while the next sentinel is asked). */
 #include "shard/redis/sentinel_watch.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
@@ -18,9 +15,8 @@
 #include "shard/redis/sync_connection.h"
 
 enum {
-    PAUSE_MS = 50,   /* the shortest pause between two rounds of questions */
-    ASK_MS = 1000,   /* the pause between two rounds if nothing is announced */
-    DOUBTS_MAX = 20, /* rounds that somebody wanted and that brought nothing new; then the next sentinel is
+    ASK_MS = 100,    /* the pause between two rounds of questions */
+    DOUBTS_MAX = 10, /* rounds that somebody wanted and that brought nothing new; then the next sentinel is
                       * asked */
     AWAY_MS = 200    /* the pause before the next sentinel is tried */
 };
@@ -93,20 +89,6 @@ static enum err ask_all(struct sentinel_watch *w, struct sync_connection *c, str
     return code;
 }
 
-/* Read all announcements. Whatever they say, the caller asks. */
-static enum err take_announced(struct sync_connection *c, struct error *e)
-{
-    redisReply *reply;
-    enum err code;
-    do {
-        code = sync_connection_poll(c, &reply, e);
-        if (reply == NULL)
-            break;
-        freeReplyObject(reply);
-    } while (code == ERR_OK);
-    return code;
-}
-
 static void pause_ms(struct sentinel_watch *w, unsigned ms)
 {
     uint64_t until = clock_mono_us() + ms * 1000ull;
@@ -114,30 +96,14 @@ static void pause_ms(struct sentinel_watch *w, unsigned ms)
         clock_sleep_us(10 * 1000);
 }
 
-static void wait_for_news(struct sentinel_watch *w, struct sync_connection *listener)
+static enum err stay_with(struct sentinel_watch *w, struct sync_connection *asked, struct error *e)
 {
-    eventfd_t ignored;
-    struct pollfd fds[] = {{.fd = sync_connection_fd(listener), .events = sync_connection_events(listener)},
-                           {.fd = w->sentinels->wake, .events = POLLIN}};
-    (void)poll(fds, 2, ASK_MS);
-    if (fds[1].revents != 0)
-        (void)eventfd_read(w->sentinels->wake, &ignored);
-}
-
-static enum err stay_with(struct sentinel_watch *w, struct sync_connection *asked,
-                          struct sync_connection *listener, struct error *e)
-{
-    static const char *const words[] = {"SUBSCRIBE", "+switch-master"};
-    enum err code = sync_connection_append_words(listener, 2, words, e);
+    enum err code = ERR_OK;
     w->doubts = 0;
     while (code == ERR_OK && !atomic_load(&w->ends) && w->doubts < DOUBTS_MAX) {
-        code = take_announced(listener, e);
+        code = ask_all(w, asked, e);
         if (code == ERR_OK)
-            code = ask_all(w, asked, e);
-        if (code != ERR_OK)
-            break;
-        pause_ms(w, PAUSE_MS);
-        wait_for_news(w, listener);
+            pause_ms(w, ASK_MS);
     }
     return code;
 }
@@ -146,17 +112,13 @@ static void *run(void *arg)
 {
     struct sentinel_watch *w = arg;
     while (!atomic_load(&w->ends)) {
-        struct sync_connection *asked = NULL, *listener = NULL;
+        struct sync_connection *asked = NULL;
         struct error e = {""};
         const struct node *n = &w->asked.node[w->turn++ % w->asked.count];
         enum err code = sync_connection_open(&asked, &w->asked, n, "twinbloom-sentinels", w->timeout_ms,
                                              w->timeout_ms, &e);
         if (code == ERR_OK)
-            code = sync_connection_open(&listener, &w->asked, n, "twinbloom-sentinels", w->timeout_ms,
-                                        w->timeout_ms, &e);
-        if (code == ERR_OK)
-            code = stay_with(w, asked, listener, &e);
-        sync_connection_close(listener);
+            code = stay_with(w, asked, &e);
         sync_connection_close(asked);
         if (code != ERR_OK) {
             log_warn("sentinel_down", "node=%s code=%s error=%s", n->name, error_name(code),
@@ -189,7 +151,6 @@ void sentinel_watch_stop(struct sentinel_watch *w)
     if (w == NULL)
         return;
     atomic_store(&w->ends, true);
-    (void)eventfd_write(w->sentinels->wake, 1);
     (void)pthread_join(w->thread, NULL);
     free(w);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_REDIS_SENTINEL_WATCH_H
 #define SHARD_REDIS_SENTINEL_WATCH_H
-/* The thread that asks Redis Sentinel where the masters are, and listens to the sentinels' announcements. */
+/* The thread that asks Redis Sentinel where the masters are. */
 #include "base/error.h"
 #include "shard/redis/nodes/nodes.h"
 #include "shard/redis/nodes/sentinels.h"

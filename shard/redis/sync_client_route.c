@@ -46,7 +46,6 @@ struct sync_client_route *sync_client_route_new(void)
     if (r == NULL)
         return NULL;
     slot_map_init(&r->map);
-    r->turn = (unsigned)random_u64();
     return r;
 }
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "service/filters/filter_drop.h"
-#include "service/filters/epochs.h"
 #include "service/filters/filter_states.h"
 #include "shard/control/filters.h"
 
@@ -29,7 +28,6 @@ enum err drop_call(const struct nodes *nodes, const char *prefix, enum drop_call
     c->service.nodes = *nodes;
     (void)snprintf(c->service.owner, sizeof(c->service.owner), "caller");
     c->service.watch = filter_states_new();
-    c->service.epochs = epochs_new();
     c->config.prefix = own;
     c->config.lease_ms = LEASE_MS;
     c->config.redis_timeout_ms = REDIS_MS;
@@ -45,7 +43,6 @@ enum err drop_call(const struct nodes *nodes, const char *prefix, enum drop_call
     filters_free(c->service.logs, LEAVE_MS);
     sync_client_free(c->handle.redis);
     handle_fini(&c->handle);
-    epochs_free(c->service.epochs);
     filter_states_free(c->service.watch);
     free(own);
     free(c);

@@ -17,7 +17,6 @@ struct cluster {
     pthread_mutex_t mutex; /* guards the fields below, and writes of those above */
     struct slot_map map;
     bool refreshing;
-    uint64_t begun_at;
     uint64_t next_at;
     uint64_t pause_us;
 };
@@ -167,12 +166,8 @@ bool cluster_may_refresh(struct cluster *c)
 {
     uint64_t now = clock_mono_us();
     (void)pthread_mutex_lock(&c->mutex);
-    bool stuck = c->refreshing && now - c->begun_at > CLUSTER_STUCK_MS * 1000u;
-    bool may = stuck || (!c->refreshing && now >= c->next_at);
-    if (may) {
-        c->refreshing = true;
-        c->begun_at = now;
-    }
+    bool may = !c->refreshing && now >= c->next_at;
+    c->refreshing |= may;
     (void)pthread_mutex_unlock(&c->mutex);
     return may;
 }

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 static const char prefix[] = "sentinel:";
 
@@ -75,11 +73,6 @@ enum err sentinels_new(struct sentinels **out, const struct nodes *masters, stru
     for (unsigned i = 0; i < masters->count; i++)
         memcpy(s->master[i].name, masters->node[i].host, NODE_NAME_MAX);
     (void)pthread_mutex_init(&s->lock, NULL);
-    s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (s->wake < 0) {
-        sentinels_free(s);
-        return error_set(e, ERR_NOMEM, "no file descriptor for the sentinels");
-    }
     *out = s;
     return ERR_OK;
 }
@@ -88,8 +81,6 @@ void sentinels_free(struct sentinels *s)
 {
     if (s == NULL)
         return;
-    if (s->wake >= 0)
-        (void)close(s->wake);
     (void)pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -113,8 +104,7 @@ bool sentinels_address(struct sentinels *s, const struct node *n, char host[NODE
     *port = m->port;
     *version = m->version;
     (void)pthread_mutex_unlock(&s->lock);
-    if (!atomic_exchange(&s->wanted, true))
-        (void)eventfd_write(s->wake, 1);
+    atomic_store(&s->wanted, true);
     return host[0] != '\0';
 }
 

@@ -22,8 +22,9 @@ MUST_CHECK enum err sentinels_new(struct sentinels **out, const struct nodes *ma
 /* No other thread may use @s any more. @s may be NULL. */
 void sentinels_free(struct sentinels *s);
 
-/* The last known address of the master @n. Also asks the sentinels again soon, as a caller that needs the
- * address has no connection. @version: for sentinels_moved(). False: no sentinel has told the address yet. */
+/* The last known address of the master @n. Also notes that it was wanted, as a caller that needs the address
+ * has no connection: if it stays the same, another sentinel is asked. @version: for sentinels_moved(). False:
+ * no sentinel has told the address yet. */
 bool sentinels_address(struct sentinels *s, const struct node *n, char host[NODE_NAME_MAX], uint16_t *port,
                        unsigned *version);
 /* True if the master's address has changed since @version. */

@@ -16,7 +16,6 @@ struct sentinel_master {
 struct sentinels {
     pthread_mutex_t lock; /* guards host, port and version of the masters */
     atomic_bool wanted;   /* somebody wanted an address since the last question */
-    int wake;             /* an eventfd: somebody wants an address, or the thread is to end */
     unsigned count;
     struct sentinel_master master[GENERATION_NODES_MAX];
 };
