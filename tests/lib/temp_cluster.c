@@ -157,6 +157,26 @@ static enum err follow(struct temp_cluster *c, unsigned i, struct error *e)
     return err == ERR_OK ? wait_info(c, i, "INFO replication", "master_link_status:up", e) : err;
 }
 
+/* Wait until node @i knows all replicas: for a moment it takes a new one for a master without slots. */
+static enum err wait_replicas(struct temp_cluster *c, unsigned i, unsigned replicas, struct error *e)
+{
+    uint64_t until = clock_mono_us() + START_MS * 1000ull;
+    for (unsigned known = 0;; known = 0) {
+        redisReply *r = ask(c, i, "CLUSTER NODES");
+        const char *at = r != NULL && r->type == REDIS_REPLY_STRING ? r->str : "";
+        while ((at = strstr(at, "slave")) != NULL) {
+            at++;
+            known++;
+        }
+        freeReplyObject(r);
+        if (known == replicas)
+            return ERR_OK;
+        if (clock_mono_us() > until)
+            return error_set(e, ERR_TIMEOUT, "node %u: it knows %u replicas of %u", i, known, replicas);
+        clock_sleep_us(20000);
+    }
+}
+
 static enum err start(struct temp_cluster *c, unsigned owners, unsigned replicas, struct error *e)
 {
     enum err err = ERR_OK;
@@ -166,6 +186,8 @@ static enum err start(struct temp_cluster *c, unsigned owners, unsigned replicas
         err = join(c, owners == 0 ? c->masters : owners, e);
     for (unsigned i = c->masters; i < c->count && err == ERR_OK; i++)
         err = follow(c, i, e);
+    for (unsigned i = 0; i < c->count && err == ERR_OK; i++)
+        err = wait_replicas(c, i, replicas, e);
     if (err == ERR_OK)
         err = temp_cluster_agree(c, START_MS, e);
     if (err != ERR_OK)
