@@ -350,15 +350,47 @@ static bool is_whole(unsigned d)
            strcmp(degraded, "0") == 0 && strcmp(built, "1") == 0;
 }
 
-static void await_whole(bool whole, uint64_t until)
+/* Whether Redis has all shards of the generation that is read. */
+static bool has_all_shards(void)
 {
     struct error e = {""};
-    while (is_whole(0) != whole || is_whole(1) != whole) {
+    char command[128];
+    int64_t generation = 0, shards = 0, found = 0;
+    check(client_status_number(&f.client[0], FILTER, "generation", &generation, &e), &e);
+    check(client_status_number(&f.client[0], FILTER, "shards", &shards, &e), &e);
+    (void)snprintf(command, sizeof(command), "KEYS twinbloom:{" FILTER ".%" PRId64 ".*", generation);
+    for (unsigned pair = 0; pair < 3; pair++) {
+        redisReply *r = client_command(&f.cluster.client[temp_cluster_master(&f.cluster, pair)], command);
+        found += r != NULL && r->type == REDIS_REPLY_ARRAY ? (int64_t)r->elements : 0;
+        freeReplyObject(r);
+    }
+    return found == shards;
+}
+
+/* Shards that a coordinator has in memory are there again before anybody misses them. */
+static void await_noticed(uint64_t until)
+{
+    struct error e = {""};
+    while ((is_whole(0) || is_whole(1)) && !has_all_shards()) {
         if (clock_mono_us() > until) {
             say_why();
-            check(error_set(&e, ERR_TIMEOUT, whole ? "it is not healed" : "nobody notices"), &e);
+            check(error_set(&e, ERR_TIMEOUT, "nobody notices"), &e);
         }
         clock_sleep_us(5000);
+    }
+}
+
+static void await_healed(uint64_t until)
+{
+    struct error e = {""};
+    while (!is_whole(0) || !is_whole(1) || !has_all_shards()) {
+        if (says("job_step", "grace"))
+            (void)!client_ok(&f.client[0], &e, "TB.FINISH " FILTER);
+        if (clock_mono_us() > until) {
+            say_why();
+            check(error_set(&e, ERR_TIMEOUT, "it is not healed"), &e);
+        }
+        clock_sleep_us(20000);
     }
 }
 
@@ -383,18 +415,13 @@ static void flush_and_heal(bool home, bool in_a_build)
         tell("TB.REBUILD " FILTER);
         await_step("scan");
     }
+    assert_true(has_all_shards());
     uint64_t until = clock_mono_us() + FLUSHED_MS * 1000ull;
     check(client_ok(&f.cluster.client[victim(home)], &e, "FLUSHALL"), &e);
-    await_whole(false, until);
+    await_noticed(until);
     if (in_a_build)
         healing_open(&f, HEALING_MIDDLE);
-    while (!is_whole(0) || !is_whole(1)) {
-        if (says("job_step", "grace"))
-            (void)!client_ok(&f.client[0], &e, "TB.FINISH " FILTER);
-        if (clock_mono_us() > until)
-            await_whole(true, 0);
-        clock_sleep_us(20000);
-    }
+    await_healed(until);
     traffic_end(&t);
     traffic_judge(&t, true);
     for (until += WAIT_MS * 1000ull; !says("mutex_owner", "") && clock_mono_us() < until;) {
