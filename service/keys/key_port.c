@@ -77,6 +77,28 @@ void key_filter_unuse(struct key_filter *f)
 
 /* --- the port --- */
 
+/* A filter that is over takes memory as long as an entry has it open, and nobody may use its name again. */
+static void on_second(evutil_socket_t fd, short events, void *arg)
+{
+    struct key_port *p = arg;
+    unsigned ended = filters_ended(p->options.filters);
+    (void)fd;
+    (void)events;
+    if (ended == p->ended)
+        return;
+    p->ended = ended;
+    for (size_t i = 0; i < KEY_PORT_BUCKETS; i++)
+        for (struct key_filter *f = p->bucket[i], *next; f != NULL; f = next) {
+            next = f->next;
+            if (f->open == NULL || !open_filter_is_over(f->open))
+                continue;
+            open_filter_close(f->open);
+            f->open = NULL;
+            f->seen = false;
+            forget_if_unused(f);
+        }
+}
+
 struct key_port *key_port_new(const struct key_port_options *o)
 {
     struct key_port *p = calloc(1, sizeof(*p));
@@ -86,7 +108,9 @@ struct key_port *key_port_new(const struct key_port_options *o)
     p->operations.size = KEY_OPERATION_BYTES;
     p->async = async_client_new(o->base, o->nodes, o->redis_timeout_ms, o->latency);
     p->requests = p->async == NULL ? NULL : request_port_new(o->base, p->async, o->timeout_ms);
-    if (p->requests == NULL) {
+    p->second = event_new(o->base, -1, EV_PERSIST, on_second, p);
+    if (p->requests == NULL || p->second == NULL ||
+        event_add(p->second, &(struct timeval){.tv_sec = 1}) != 0) {
         key_port_free(p);
         return NULL;
     }
@@ -111,6 +135,8 @@ void key_port_free(struct key_port *p)
     if (p == NULL)
         return;
     request_port_free(p->requests);
+    if (p->second != NULL)
+        event_free(p->second);
     p->closing = true;
     async_client_free(p->async);
     for (size_t i = 0; i < KEY_PORT_BUCKETS; i++)

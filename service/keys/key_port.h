@@ -79,6 +79,8 @@ struct key_port {
     struct async_client *async;
     struct request_port *requests;
     struct pool operations; /* the memory of operations, in blocks of KEY_OPERATION_BYTES */
+    struct event *second;
+    unsigned ended; /* filters_ended() when the entries were last looked at */
     bool closing;
     struct key_filter *bucket[KEY_PORT_BUCKETS];
 };

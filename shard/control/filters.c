@@ -48,6 +48,7 @@ struct filters {
     struct budget budget;
     pthread_mutex_t lock;
     struct open_filter *bucket[BUCKETS];
+    atomic_uint ended;             /* controls that have ended since the process began */
     struct maintainer *maintainer; /* options.threads of them */
 };
 
@@ -118,6 +119,7 @@ static void end(struct open_filter *f)
     unlist(f);
     (void)pthread_mutex_unlock(&fs->lock);
     control_free(control);
+    atomic_fetch_add(&fs->ended, 1);
 }
 
 /* False: a caller has it open, a lane of it is being read, or a task for it is under way. */
@@ -379,6 +381,11 @@ struct log_filter *open_filter_log(const struct open_filter *f)
 bool open_filter_is_over(const struct open_filter *f)
 {
     return log_filter_is_closed(f->log);
+}
+
+unsigned filters_ended(const struct filters *fs)
+{
+    return atomic_load(&fs->ended);
 }
 
 uint64_t open_filter_since(const struct open_filter *f)

@@ -44,6 +44,9 @@ struct log_filter *open_filter_log(const struct open_filter *f);
 /* True if it is closed for good: there is no such filter, another one has its name, or its view is
  * damaged. */
 bool open_filter_is_over(const struct open_filter *f);
+/* The number of filters that are over since the process began, modulo 2^32. They take memory until all who
+ * have them open close them. Any thread. */
+unsigned filters_ended(const struct filters *fs);
 /* Monotonic us: the view was loaded for the first time after that. */
 uint64_t open_filter_since(const struct open_filter *f);
 
