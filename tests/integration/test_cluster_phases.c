@@ -350,7 +350,8 @@ static bool is_whole(unsigned d)
            strcmp(degraded, "0") == 0 && strcmp(built, "1") == 0;
 }
 
-/* Whether Redis has all shards of the generation that is read. Without a view nobody says which one that is. */
+/* Whether Redis has all shards of the generation that is read. Without a view nobody says which one that is.
+ */
 static bool has_all_shards(void)
 {
     char command[128];
