@@ -316,6 +316,8 @@ void async_client_rest(struct async_client *s)
     struct async_client_peer *p;
     for (unsigned i = 0; (p = each_peer(s, i)) != NULL; i++)
         report(p, false);
+    if (s->route != NULL)
+        async_client_route_rest(s);
 }
 
 /* NULL: the cluster's node for @where is unknown; *why says why. */

@@ -27,7 +27,8 @@ struct async_client *async_client_new(struct event_base *base, const struct node
 /* Pending callbacks get a NULL reply. */
 void async_client_free(struct async_client *s);
 /* Call it when the loop will not run for some time, so that nobody makes connections again: in the health of
- * nodes, those that are down are as ones that the loop has not needed yet. */
+ * nodes, those that are down are as ones that the loop has not needed yet; and another thread may ask a
+ * cluster for its map. */
 void async_client_rest(struct async_client *s);
 
 /* @reply is valid during the call. NULL: the connection failed; the command may have been executed or not. */

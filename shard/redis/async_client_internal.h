@@ -71,6 +71,7 @@ void async_client_acks_fini(struct async_client_peer *p);
 struct async_client_route *async_client_route_new(void);
 void async_client_route_free(struct async_client *s);
 void async_client_route_tick(struct async_client *s, uint64_t now);
+void async_client_route_rest(struct async_client *s);
 unsigned async_client_route_send_together(struct async_client *s, unsigned where,
                                           struct slot_redirect *redirect, unsigned count,
                                           const char *commands, const size_t *ends, async_client_reply_fn *fn,

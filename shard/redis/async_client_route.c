@@ -2,25 +2,25 @@
 /* How an async client finds its way through a cluster.
  *
  * The happy path is: the map names the slot's master; the replies go to the caller. Possible failure modes
- * are: no map yet (the call sends nothing, and nodes are asked), MOVED (the map is patched, a whole map is
+ * are: no map yet (the call sends nothing, and a node is asked), MOVED (the map is patched, a whole map is
  * wanted, the caller sends again) and ASK (the caller sends once more), a master that is gone (a map is
  * wanted until it names another master; meanwhile the call sends nothing, as for any node that is down), an
  * error that will pass (the caller gets it, and tries again until its deadline).
  *
  * One thread of the process at a time asks for a map that is wanted, with pauses (cluster.h). The others take
  * its result. */
-#include <pthread.h>
-#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "shard/redis/nodes/cluster.h"
 #include "shard/redis/async_client_internal.h"
-#include "shard/redis/cluster_refresh.h"
 
 enum {
     PEERS_MAX = SLOT_NODES_MAX + 64, /* the nodes of the map, and some that were or will be in it */
+    PATIENCE_MS = 300,               /* the longest wait for a map from one node */
     IDLE_US = 10 * 1000 * 1000
 };
 
@@ -28,13 +28,13 @@ struct async_client_route {
     struct slot_map map;
     uint64_t version; /* of the map; 0: there is none */
     bool wanted;
-    bool complained; /* it was logged that no node gave a map */
-    bool refreshing; /* the thread @refresher asks for the map, or has ended and is to be joined */
-    pthread_t refresher;
-    atomic_bool ends, refreshed; /* the thread must end; it has ended */
-    enum err refreshed_with;     /* with @failed: the thread's until @refreshed */
-    struct error failed;
-    struct error why; /* of the last refresh that failed */
+    bool asking;               /* this client is asking for the map */
+    bool complained;           /* it was logged that no node gave a map */
+    bool shards;               /* ask by CLUSTER SHARDS, as CLUSTER SLOTS was refused */
+    unsigned turn, turns_left; /* the next node to ask; how many more to ask */
+    struct async_client_peer *asked;
+    uint64_t asked_until;
+    char why[160]; /* why the last node that was asked gave no map */
     unsigned count;
     struct async_client_peer *peer[PEERS_MAX];
     struct async_client_peer *by_node[SLOT_NODES_MAX]; /* by index in map.node; NULL: not looked up yet */
@@ -46,7 +46,22 @@ struct async_client_route *async_client_route_new(void)
     if (r == NULL)
         return NULL;
     slot_map_init(&r->map);
+    r->turn = (unsigned)random_u64();
     return r;
+}
+
+void async_client_route_free(struct async_client *s)
+{
+    struct async_client_route *r = s->route;
+    for (unsigned i = 0; i < r->count; i++)
+        async_client_peer_fini(r->peer[i]);
+    if (r->asking)
+        cluster_refreshed(s->nodes->cluster, NULL);
+    for (unsigned i = 0; i < r->count; i++)
+        free(r->peer[i]);
+    slot_map_fini(&r->map);
+    free(r);
+    s->route = NULL;
 }
 
 /* --- peers --- */
@@ -99,6 +114,8 @@ static bool is_master(const struct async_client_route *r, const struct async_cli
 
 /* --- the map --- */
 
+static void ask_next(struct async_client *s);
+
 /* Take the map that another thread got in the meantime. False: there is none newer. */
 static bool adopt(struct async_client *s)
 {
@@ -111,57 +128,105 @@ static bool adopt(struct async_client *s)
     return true;
 }
 
-/* In its own thread, as it waits for one node after the other. */
-static void *refresh(void *arg)
-{
-    struct async_client *s = arg;
-    struct async_client_route *r = s->route;
-    r->refreshed_with = cluster_refresh(s->nodes, "twinbloom-worker", s->timeout_ms, &r->ends, &r->failed);
-    atomic_store(&r->refreshed, true);
-    return NULL;
-}
-
-/* Waits if the thread has not ended. */
-static void end_refresh(struct async_client_route *r)
-{
-    (void)pthread_join(r->refresher, NULL);
-    r->refreshing = false;
-    bool failed = r->refreshed_with != ERR_OK;
-    if (failed)
-        r->why = r->failed;
-    if (failed && !r->complained)
-        log_warn("cluster_map_failed", "code=%s error=%s", error_name(r->refreshed_with),
-                 log_quote(r->why.text));
-    r->complained = failed;
-}
-
-void async_client_route_free(struct async_client *s)
+/* End the search for a map. @m is the map that a node gave, or NULL: none of the nodes gave one. */
+static void end_query(struct async_client *s, const struct slot_map *m)
 {
     struct async_client_route *r = s->route;
-    atomic_store(&r->ends, true);
-    if (r->refreshing)
-        end_refresh(r);
-    for (unsigned i = 0; i < r->count; i++)
-        async_client_peer_fini(r->peer[i]);
-    for (unsigned i = 0; i < r->count; i++)
-        free(r->peer[i]);
-    slot_map_fini(&r->map);
-    free(r);
-    s->route = NULL;
+    r->asking = false;
+    r->asked = NULL;
+    cluster_refreshed(s->nodes->cluster, m);
+    if (m != NULL)
+        (void)adopt(s);
+    else if (!r->complained)
+        log_warn("cluster_map_failed", "error=%s", log_quote(r->why));
+    r->complained = m == NULL;
+}
+
+static void on_map(void *arg, const redisReply *answer)
+{
+    struct async_client_peer *p = arg;
+    struct async_client *s = p->async;
+    struct async_client_route *r = s->route;
+    struct slot_map map;
+    struct error e = {.text = ""};
+    if (s->closing || !r->asking)
+        return;
+    if (answer == NULL) {
+        if (p == r->asked)
+            ask_next(s);
+        return;
+    }
+    enum err code = slot_map_parse(&map, answer, p->node.host, p->node.tls, &e);
+    if (code == ERR_OK && slot_map_covered(&map) > 0) {
+        end_query(s, &map);
+        slot_map_fini(&map);
+        return;
+    }
+    (void)snprintf(r->why, sizeof(r->why), "%s: %.60s", p->node.name,
+                   code == ERR_OK ? "it has no slots" : e.text);
+    slot_map_fini(&map);
+    if (answer->type == REDIS_REPLY_ERROR)
+        r->shards = !r->shards;
+    if (p == r->asked)
+        ask_next(s);
+}
+
+static bool ask_peer(struct async_client_peer *p)
+{
+    static const char slots[] = "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
+    static const char shards[] = "*2\r\n$7\r\nCLUSTER\r\n$6\r\nSHARDS\r\n";
+    struct async_client_route *r = p->async->route;
+    const char *text = r->shards ? shards : slots;
+    p->used_at = clock_mono_us();
+    return async_client_peer_ready(p) && async_client_peer_send(p, text, strlen(text), on_map, p);
+}
+
+/* The next node to ask: a connected one, by turns; else a known one, or a seed. */
+static struct async_client_peer *choose(struct async_client *s)
+{
+    struct async_client_route *r = s->route;
+    struct node node;
+    unsigned turn = r->turn++;
+    for (unsigned i = 0; i < r->count; i++) {
+        struct async_client_peer *p = r->peer[(turn + i) % r->count];
+        if (p->connection != NULL && async_connection_is_ready(p->connection) && p != r->asked)
+            return p;
+    }
+    (void)cluster_candidate(s->nodes->cluster, turn, &node);
+    return peer_of(s, &node);
+}
+
+static void ask_next(struct async_client *s)
+{
+    struct async_client_route *r = s->route;
+    unsigned patience = s->timeout_ms < PATIENCE_MS ? s->timeout_ms : PATIENCE_MS;
+    while (r->turns_left > 0) {
+        r->turns_left--;
+        struct async_client_peer *p = choose(s);
+        if (p == NULL)
+            break;
+        r->asked = p; /* set first: a connection that fails at once calls back from inside ask_peer() */
+        r->asked_until = clock_mono_us() + patience * 1000u;
+        if (p->down_since != 0)
+            (void)snprintf(r->why, sizeof(r->why), "%s: %.60s", p->node.name, p->why);
+        if (ask_peer(p))
+            return;
+    }
+    end_query(s, NULL);
 }
 
 static void want_map(struct async_client *s)
 {
     struct async_client_route *r = s->route;
+    struct node ignored;
     if (s->closing)
         return;
     r->wanted = true;
-    if (r->refreshing || adopt(s) || !cluster_may_refresh(s->nodes->cluster))
+    if (r->asking || adopt(s) || !cluster_may_refresh(s->nodes->cluster))
         return;
-    atomic_store(&r->refreshed, false);
-    r->refreshing = pthread_create(&r->refresher, NULL, refresh, s) == 0;
-    if (!r->refreshing)
-        cluster_refreshed(s->nodes->cluster, NULL);
+    r->asking = true;
+    r->turns_left = cluster_candidate(s->nodes->cluster, 0, &ignored) + 1;
+    ask_next(s);
 }
 
 void async_client_route_lost(struct async_client *s)
@@ -177,7 +242,7 @@ static void drop_idle(struct async_client *s, uint64_t now)
     for (unsigned i = 0; i < r->count;) {
         struct async_client_peer *p = r->peer[i];
         bool busy = p->connection != NULL && async_connection_pending(p->connection) > 0;
-        if (is_master(r, p) || busy || now - p->used_at < IDLE_US) {
+        if (p == r->asked || is_master(r, p) || busy || now - p->used_at < IDLE_US) {
             i++;
             continue;
         }
@@ -193,9 +258,8 @@ static void drop_idle(struct async_client *s, uint64_t now)
 void async_client_route_tick(struct async_client *s, uint64_t now)
 {
     struct async_client_route *r = s->route;
-    if (r->refreshing && atomic_load(&r->refreshed))
-        end_refresh(r);
-    (void)adopt(s);
+    if (cluster_version(s->nodes->cluster) != r->version)
+        (void)adopt(s);
     for (unsigned i = 0; i < r->count; i++) {
         struct async_client_peer *p = r->peer[i];
         if (p->connection != NULL || is_master(r, p))
@@ -203,9 +267,23 @@ void async_client_route_tick(struct async_client *s, uint64_t now)
         if (p->down_since != 0 && is_master(r, p))
             r->wanted = true;
     }
-    if (r->wanted)
+    if (r->asking && now > r->asked_until) {
+        (void)snprintf(r->why, sizeof(r->why), "%s: no answer within the deadline", r->asked->node.name);
+        ask_next(s);
+    }
+    if (r->wanted && !r->asking)
         want_map(s);
     drop_idle(s, now);
+}
+
+/* Nobody takes the answer before the loop runs again: let another thread ask for the map. */
+void async_client_route_rest(struct async_client *s)
+{
+    struct async_client_route *r = s->route;
+    if (r->asking)
+        cluster_refreshed(s->nodes->cluster, NULL);
+    r->asking = false;
+    r->asked = NULL;
 }
 
 /* --- commands --- */
@@ -227,8 +305,9 @@ static struct async_client_peer *redirected(struct async_client *s, const struct
 
 struct async_client_peer *async_client_route_master(struct async_client *s, unsigned where)
 {
-    (void)adopt(s);
-    struct async_client_peer *p = s->route->version != 0 ? peer_of_slot(s, where_slot(where)) : NULL;
+    struct async_client_peer *p = NULL;
+    if (s->route->version != 0 || adopt(s))
+        p = peer_of_slot(s, where_slot(where));
     if (p == NULL)
         want_map(s);
     return p;
@@ -302,7 +381,7 @@ const struct async_client_peer *async_client_route_peer(const struct async_clien
     const struct async_client_route *r = s->route;
     unsigned at = r->map.owner[where_slot(where)];
     if (r->version == 0) {
-        *why = r->why.text[0] != '\0' ? r->why.text : "no node has told its slots yet";
+        *why = r->why[0] != '\0' ? r->why : "no node has told its slots yet";
         return NULL;
     }
     if (at == SLOT_UNOWNED) {

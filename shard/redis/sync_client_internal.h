@@ -42,6 +42,7 @@ enum { SYNC_CLIENT_PEERS_MAX = SLOT_NODES_MAX + 64 };
 struct sync_client_route {
     struct slot_map map;
     uint64_t version; /* of the map; 0: there is none */
+    unsigned turn;    /* the next node to ask for the map */
     unsigned count;
     struct sync_client_peer *peer[SYNC_CLIENT_PEERS_MAX];
     struct sync_client_peer *by_node[SLOT_NODES_MAX]; /* by index in map.node; NULL: not looked up yet */

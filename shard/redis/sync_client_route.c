@@ -46,6 +46,7 @@ struct sync_client_route *sync_client_route_new(void)
     if (r == NULL)
         return NULL;
     slot_map_init(&r->map);
+    r->turn = (unsigned)random_u64();
     return r;
 }
 

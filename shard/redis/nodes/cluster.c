@@ -17,6 +17,7 @@ struct cluster {
     pthread_mutex_t mutex; /* guards the fields below, and writes of those above */
     struct slot_map map;
     bool refreshing;
+    uint64_t begun_at;
     uint64_t next_at;
     uint64_t pause_us;
 };
@@ -166,8 +167,12 @@ bool cluster_may_refresh(struct cluster *c)
 {
     uint64_t now = clock_mono_us();
     (void)pthread_mutex_lock(&c->mutex);
-    bool may = !c->refreshing && now >= c->next_at;
-    c->refreshing |= may;
+    bool stuck = c->refreshing && now - c->begun_at > CLUSTER_STUCK_MS * 1000u;
+    bool may = stuck || (!c->refreshing && now >= c->next_at);
+    if (may) {
+        c->refreshing = true;
+        c->begun_at = now;
+    }
     (void)pthread_mutex_unlock(&c->mutex);
     return may;
 }

@@ -12,8 +12,9 @@
 #include "shard/filter/slots.h"
 
 /* The pause between two refreshes: the first value after a change, doubled up to the second one without
- * changes, plus up to half of it at random. */
-enum { CLUSTER_PAUSE_MIN_MS = 100, CLUSTER_PAUSE_MAX_MS = 500 };
+ * changes, plus up to half of it at random. If a thread does not finish its refresh within CLUSTER_STUCK_MS,
+ * another thread may refresh. */
+enum { CLUSTER_PAUSE_MIN_MS = 100, CLUSTER_PAUSE_MAX_MS = 500, CLUSTER_STUCK_MS = 10 * 1000 };
 
 /* Parse the seeds, in the form of nodes_parse(): hosts only, all with TLS or none, only database 0, and at
  * most one login, which is used for all nodes. *@out holds them as its nodes. ERR_PARSE. */
@@ -44,7 +45,7 @@ bool cluster_master(struct cluster *c, unsigned i, struct slot_node *out);
 /* Copy the map and its version. *@out must be initialised; on ERR_NOMEM it is unchanged. */
 MUST_CHECK enum err cluster_copy(struct cluster *c, struct slot_map *out, uint64_t *version);
 
-/* True: the caller must ask nodes for the map now (cluster_refresh.h). False: another thread
+/* True: the caller must ask a node for the map now, and then call cluster_refreshed(). False: another thread
  * is asking, or it is too early. */
 bool cluster_may_refresh(struct cluster *c);
 /* @m is copied; NULL: no node gave a map. */
