@@ -2,10 +2,10 @@
 #ifndef SHARD_CONTROL_CONTROL_INTERNAL_H
 #define SHARD_CONTROL_CONTROL_INTERNAL_H
 /* What the parts of a control share: control.c (the view, and the order of all), control_writers.c (the
- * register of writers), control_lanes.c (lanes that broke, and where they are read from), control_shards.c
- * (generations, and their shards in memory), control_lost.c (shards that are missing in Redis),
- * control_grow.c (layers), control_fold.c (the lease, and folding), control_eras.c (shards' nodes in another
- * era), control_status.c (status). */
+ * register of writers), control_lanes.c (lanes that broke, and where they are read from),
+ * control_generations.c (generations that are held), control_shards.c (their shards in memory),
+ * control_lost.c (shards that are missing in Redis), control_grow.c (layers), control_fold.c (the lease, and
+ * folding), control_eras.c (shards' nodes in another era), control_status.c (status). */
 #include "shard/control/control.h"
 #include "shard/request/log_filter_state.h"
 #include "shard/members/eras.h"
@@ -171,7 +171,7 @@ MUST_CHECK enum err control_grow(struct control *c, bool *soon, struct error *e)
 /* An earlier step failed with @code: if a node is down, let adds that wait for a layer go on without it. */
 void control_cannot_grow(struct control *c, enum err code);
 
-/* --- control_shards.c --- */
+/* --- control_generations.c --- */
 /* What this process holds of the view's generation in @slot; NULL: nothing. */
 struct held *control_held_of(const struct control *c, unsigned slot);
 /* The positions behind which the log has all that the shards of the generation in @slot may lack. */
@@ -194,6 +194,7 @@ MUST_CHECK enum err control_follow_generations(struct control *c, bool *soon, st
 uint64_t control_missing_shards(const struct held *h);
 /* If all shards are in memory, let all keys be counted. After a failure the next call tries again. */
 void control_count_loaded(struct control *c);
+/* --- control_shards.c --- */
 /* True if an error of loading is about single shards: others can be loaded and folded. */
 bool control_is_of_shards(enum err code);
 /* Load some shards that are not in memory. *@full: there is no room for more; *@more: there are more. */
