@@ -152,11 +152,7 @@ static void take_missing(struct key_operation *op, const char *text)
 static enum err open_filter(struct key_operation *op, struct key_filter *f)
 {
     struct error e; /* not initialised where it is not needed, because it is large */
-    if (f->open != NULL && open_filter_is_over(f->open)) {
-        open_filter_close(f->open);
-        f->open = NULL;
-        f->seen = false;
-    }
+    (void)key_filter_close_if_over(f);
     enum err code = ERR_OK;
     if (f->open == NULL)
         code = filters_open(f->port->options.filters, f->name, f->name_length, &f->open, &e);

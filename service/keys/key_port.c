@@ -64,6 +64,16 @@ static void forget_if_unused(struct key_filter *f)
     filter_free(f);
 }
 
+bool key_filter_close_if_over(struct key_filter *f)
+{
+    if (f->open == NULL || !open_filter_is_over(f->open))
+        return false;
+    open_filter_close(f->open);
+    f->open = NULL;
+    f->seen = false;
+    return true;
+}
+
 void key_filter_use(struct key_filter *f)
 {
     f->users++;
@@ -78,24 +88,18 @@ void key_filter_unuse(struct key_filter *f)
 /* --- the port --- */
 
 /* A filter that is over takes memory as long as an entry has it open, and nobody may use its name again. */
-static void on_second(evutil_socket_t fd, short events, void *arg)
+static void on_second(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
     struct key_port *p = arg;
     unsigned ended = filters_ended(p->options.filters);
-    (void)fd;
-    (void)events;
     if (ended == p->ended)
         return;
     p->ended = ended;
     for (size_t i = 0; i < KEY_PORT_BUCKETS; i++)
         for (struct key_filter *f = p->bucket[i], *next; f != NULL; f = next) {
             next = f->next;
-            if (f->open == NULL || !open_filter_is_over(f->open))
-                continue;
-            open_filter_close(f->open);
-            f->open = NULL;
-            f->seen = false;
-            forget_if_unused(f);
+            if (key_filter_close_if_over(f))
+                forget_if_unused(f);
         }
 }
 

@@ -63,9 +63,11 @@ void key_port_configure(struct key_port *p, unsigned timeout_ms);
 void key_port_free(struct key_port *p);
 
 /* Find the entry of a filter, or make it. ERR_RANGE: the name is too long. The entry lives until the port is
- * freed, or until its filter is found not to exist. */
+ * freed, or until its filter is found not to exist, or is over, unless it is in use (key_filter_use()). */
 MUST_CHECK enum err key_port_find(struct key_port *p, const char *name, size_t length,
                                   struct key_filter **out, struct error *e);
+/* True if the entry had a filter open that is over; it has none any more. */
+bool key_filter_close_if_over(struct key_filter *f);
 void key_filter_use(struct key_filter *f);
 void key_filter_unuse(struct key_filter *f);
 
