@@ -216,6 +216,7 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
     *again = false;
     struct log_filter *f = c->filter;
     uint64_t look = atomic_fetch_add(&f->looks, 1) + 1;
+    c->notices = atomic_load(&f->notices);
     enum err code = log_view_load_kept(c->redis, &f->names, c->view, &c->kept, e);
     c->thread->viewer = code == ERR_OK ? c : NULL; /* after an error the memory may hold a part of the former
                                                     * view */
@@ -359,6 +360,7 @@ static enum err tend(struct control *c, bool *soon, struct error *e)
         !atomic_load(&c->filter->wants_fold)) /* else adds wait, and the rest is loaded behind that */
         return code;
     if (code == ERR_OK) {
+        control_tell_term(c);
         control_know_left(c);
         control_count_loaded(c);
     }

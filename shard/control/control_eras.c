@@ -148,7 +148,7 @@ static enum err write_and_say(struct control *c, struct error *e)
     lease_give_back(&c->lease);
     c->wrote_all = code == ERR_OK && what.all;
     if (c->wrote_all) /* all get from the shards what only its memory had */
-        h->doubtful = false;
+        h->doubtful = h->stale = false;
     return code;
 }
 

@@ -123,10 +123,12 @@ enum err control_hold_again(struct control *c, bool stays, struct error *e)
         f->slot[other] = NULL;
         f->current = current;
     }
+    atomic_store(&f->term, 0);
     for (unsigned s = 0; s < 2; s++)
         if (f->slot[s] != NULL) {
             uint64_t keys = held_own_keys(f->slot[s]);
             f->slot[s]->doubtful |= f->slot[s] != fresh && !stays;
+            f->slot[s]->stale |= f->slot[s] != fresh;
             resident_rebase(f->slot[s]->resident);
             held_begin(f->slot[s], c->view, s);
             held_keep_keys(f->slot[s], keys);
@@ -218,6 +220,7 @@ enum err control_hold_beside(struct control *c, unsigned slot, struct error *e)
     (void)pthread_rwlock_wrlock(&f->lock);
     old = f->slot[slot];
     f->slot[slot] = h;
+    atomic_store(&f->term, 0);
     (void)pthread_rwlock_unlock(&f->lock);
     held_drop(old);
     for (unsigned i = 0; i < f->lanes; i++)
@@ -230,6 +233,27 @@ enum err control_hold_beside(struct control *c, unsigned slot, struct error *e)
     }
     control_move_readers(c, lane_reader_go_back);
     return ERR_OK;
+}
+
+/* Nothing is known of another generation. An entry that was met since the view was loaded may tell of one. */
+static bool is_alone(const struct control *c)
+{
+    const struct log_filter *f = c->filter;
+    const struct log_view *v = c->view;
+    const struct held *h = f->slot[f->current];
+    return v->slot[v->current ^ 1].shape.number == 0 && !v->degraded && !c->went_back &&
+           f->slot[f->current ^ 1] == NULL && h != NULL && !h->stale &&
+           h->shape.number == v->slot[v->current].shape.number && atomic_load(&f->notices) == c->notices;
+}
+
+void control_tell_term(struct control *c)
+{
+    struct log_filter *f = c->filter;
+    if (is_alone(c) == (atomic_load(&f->term) != 0))
+        return;
+    (void)pthread_rwlock_wrlock(&f->lock); /* no entry is applied meanwhile */
+    atomic_store(&f->term, is_alone(c) ? ++c->terms : 0);
+    (void)pthread_rwlock_unlock(&f->lock);
 }
 
 bool control_is_in_grace(const struct control *c)
@@ -253,6 +277,7 @@ static void answer_from(struct control *c, unsigned slot)
     (void)pthread_rwlock_wrlock(&f->lock);
     f->current = slot;
     f->slot[slot ^ 1] = NULL;
+    atomic_store(&f->term, 0);
     take_degraded(c);
     (void)pthread_rwlock_unlock(&f->lock);
     control_stop_folding_of(c, slot ^ 1); /* the other folder keeps its token */

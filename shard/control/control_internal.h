@@ -93,7 +93,8 @@ struct control {
     uint64_t writer_grace_us;
     struct log_position *at, *position; /* scratch, one for each lane; the thread's */
     uint64_t version;                   /* of the latest view that was seen */
-    uint64_t fenced_version;            /* of the view when a shard had a later token; 0: none had */
+    uint64_t notices, terms; /* the filter's `notices` before the view was loaded; the number of its terms */
+    uint64_t fenced_version; /* of the view when a shard had a later token; 0: none had */
     struct folding {
         struct held *held; /* the folder's generation; NULL: there is no folder */
         struct folder folder;
@@ -184,6 +185,8 @@ MUST_CHECK enum err control_hold_again(struct control *c, bool stays, struct err
  * behind its base. The readers go back for those that came meanwhile; these are not applied twice to the
  * other generation. */
 MUST_CHECK enum err control_hold_beside(struct control *c, unsigned slot, struct error *e);
+/* Begin a term in which adds of keys that are there need no entry, or end it, by the view that was loaded. */
+void control_tell_term(struct control *c);
 /* True if the other generation was current, and may become so again. */
 bool control_is_in_grace(const struct control *c);
 /* Let lanes that wait for a layer go on, if the view has it: until then every read of the tails fails. */

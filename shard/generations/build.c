@@ -281,6 +281,8 @@ static enum err check_history(struct builder *b, struct error *e)
     return code;
 }
 
+/* A notice precedes S0 in each lane: whoever has not met it is before S0, and whoever has met it loads the
+ * view, and appends from then on also keys that are there. Model: builder of there.pml. */
 enum err builder_start(struct builder *b, struct error *e)
 {
     struct log_view *v = NULL;
@@ -298,8 +300,13 @@ enum err builder_start(struct builder *b, struct error *e)
     free(v);
     if (code == ERR_OK)
         code = check_eras(b, e);
-    for (unsigned i = 0; i < b->lane_count && code == ERR_OK; i++)
-        code = builder_find_end(b, i, e);
+    uint8_t writer[LOG_WRITER_BYTES];
+    random_id(writer); /* of no process */
+    for (unsigned i = 0; i < b->lane_count && code == ERR_OK; i++) {
+        code = lane_notice(b->fold.redis, &b->stream[i], writer, e);
+        if (code == ERR_OK)
+            code = builder_find_end(b, i, e);
+    }
     memcpy(b->written, b->at, sizeof(b->written));
     b->anew = code != ERR_OK;
     return code;

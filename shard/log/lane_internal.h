@@ -15,20 +15,23 @@ enum request_state { REQUEST_QUEUED, REQUEST_TAKEN, REQUEST_ENDED };
 
 enum entry_state {
     ENTRY_UNSENT,
-    ENTRY_SENT, /* it may be in the lane */
+    ENTRY_SENT,  /* it may be in the lane */
+    ENTRY_THERE, /* its keys were there: it is not sent */
     ENTRY_MET,
     ENTRY_REFUSED
 };
 
-/* An entry has LOG_KEYS_MAX keys, except for the last entry of a turn. */
-enum { TURN_ENTRIES_MAX = LANE_REQUEST_KEYS_MAX / LOG_KEYS_MAX };
+/* An entry has LOG_KEYS_MAX keys, except for the last one of those to append, and of those that are there. */
+enum { TURN_ENTRIES_MAX = LANE_REQUEST_KEYS_MAX / LOG_KEYS_MAX + 1 };
 _Static_assert(TURN_ENTRIES_MAX + 3 <= LANE_COMMANDS_MAX, "and the tail read");
 
 /* Requests that are handled together, until a tail read that began after all of them is complete. */
 struct turn {
     struct lane_requests requests; /* guarded by the reader's lock */
-    unsigned keys, entries;
-    uint64_t sequence; /* of the first entry */
+    unsigned keys, entries;        /* to append at first: they come first */
+    unsigned there, there_from;    /* keys that are there; the first entry with such */
+    uint64_t term;                 /* in which they were there */
+    uint64_t sequence;             /* of the first entry */
     uint8_t state[TURN_ENTRIES_MAX];
     unsigned room; /* the number of keys that @hashes and @fresh have room for */
     struct key_hash *hashes;
@@ -120,6 +123,11 @@ bool lane_turn_is_waited_for(struct lane_reader *r);
 void lane_turn_go_on_later(struct lane_reader *r, const struct lane_port *self);
 /* End all requests of the turn. If more requests wait, @p or another port begins the next turn. */
 void lane_turn_end(struct lane_reader *r, struct lane_port *p, enum err code, const char *text);
+/* The keys of an entry of the turn: the index of the first one, and their number. */
+struct turn_span {
+    unsigned first, count;
+};
+struct turn_span lane_turn_span(const struct turn *t, unsigned entry);
 /* Free the room for keys. */
 void lane_turn_give_back(struct turn *t);
 

@@ -75,10 +75,11 @@ void lane_ask(struct lane_port *p, struct lane_reader *r, struct lane_request *q
 }
 
 void lane_add(struct lane_port *p, struct lane_reader *r, struct lane_request *q, const struct key_hash *keys,
-              unsigned count, uint8_t *fresh, lane_done_fn *done, void *arg)
+              unsigned count, uint8_t *fresh, uint64_t term, lane_done_fn *done, void *arg)
 {
     assert(count > 0 && count <= LANE_REQUEST_KEYS_MAX);
-    *q = (struct lane_request){.keys = keys, .count = count, .fresh = fresh, .done = done, .arg = arg};
+    *q = (struct lane_request){
+        .keys = keys, .count = count, .fresh = fresh, .term = term, .done = done, .arg = arg};
     begin(p, r, q);
 }
 

@@ -32,6 +32,10 @@ struct lane_reader_hooks {
      * connection may lead to another server than before: a former metadata node that is back, with its old
      * data. False: the lane stalls with TAIL_NEW. NULL: replies of all connections count. */
     bool (*counts)(void *arg, uint64_t since);
+    /* True if keys that were there when their add looked for them, in that term, are there for all readers of
+     * the lane: the add needs no entry (lane_add()). Called when a tail read is complete, and its entries are
+     * applied. NULL: never. */
+    bool (*is_term)(void *arg, uint64_t term);
     /* The lane cannot be read from where the reader was: TAIL_GAP, TAIL_LOST, TAIL_ERA, TAIL_NEW or
      * TAIL_LAYER. Requests wait until lane_reader_move() or lane_reader_end(); the hook may call either. */
     void (*stalled)(void *arg, enum tail_state state);
@@ -49,6 +53,7 @@ typedef void lane_done_fn(void *arg, const struct lane_result *result);
 
 enum {
     LANE_REQUEST_KEYS_MAX = 4096,
+    LANE_FRESH_THERE = 254,  /* the key was there, and no entry was appended */
     LANE_FRESH_UNKNOWN = 255 /* the reader was moved after the request was made: whether the key was new is
                               * unknown */
 };
@@ -63,9 +68,13 @@ struct lane_request {
     struct lane_reader *reader;
     const struct key_hash *keys;
     uint8_t *fresh;
-    unsigned count, first; /* number of keys; index of the first one in the turn */
-    unsigned where;        /* the lane's address */
-    uint64_t breaks;       /* the reader's value when the request was made */
+    unsigned count;
+    unsigned there; /* the number of keys that were there */
+    unsigned first,
+        first_there; /* index in the turn of the first one to append, and of the first one that is there */
+    uint64_t term;   /* when it looked for them; 0: all are appended */
+    unsigned where;  /* the lane's address */
+    uint64_t breaks; /* the reader's value when the request was made */
     uint8_t state;
     uint64_t deadline;
     lane_done_fn *done;
@@ -125,9 +134,13 @@ void lane_port_rest(struct lane_port *p);
 void lane_ask(struct lane_port *p, struct lane_reader *r, struct lane_request *q, lane_done_fn *done,
               void *arg);
 /* As lane_ask(), and add 1 to LANE_REQUEST_KEYS_MAX keys. @keys and @fresh (@count bytes) are borrowed until
- * @done. After ERR_OK @fresh says which keys were new. */
+ * @done. After ERR_OK @fresh says which keys were new.
+ *
+ * A key whose @fresh is LANE_FRESH_THERE was in the owner's memory in that @term; 0: none was. If it is the
+ * same term once a tail read that begins from now on was applied, nothing is appended for the key: it is kept
+ * as if its entry were the last one that was read. Model: writer of there.pml. */
 void lane_add(struct lane_port *p, struct lane_reader *r, struct lane_request *q, const struct key_hash *keys,
-              unsigned count, uint8_t *fresh, lane_done_fn *done, void *arg);
+              unsigned count, uint8_t *fresh, uint64_t term, lane_done_fn *done, void *arg);
 /* The callback does not run any more. */
 void lane_cancel(struct lane_request *q);
 #endif

@@ -7,6 +7,7 @@
  *   after that sends those which were not met
  * - a lane whose slot has moved: the round again, at its new node
  * - a port that ends: another one makes the round again
+ * - keys that were there, in a term that is over: one more round, in which they are appended
  * - entries that Redis refuses: the requests with those keys end with the error
  * - a key that is no lane, or content that is no entry: all requests end with the error, and nothing is
  *   appended until the lane can be read
@@ -46,9 +47,9 @@ static bool write_round(struct lane_reader *r, struct round *o)
     for (unsigned i = 0; i < t->entries; i++) {
         if (t->state[i] != ENTRY_UNSENT || r->is_unreadable)
             continue;
-        unsigned first = i * LOG_KEYS_MAX, left = t->keys - first;
-        size_t length = log_entry_encode(bytes, r->writer, t->sequence + i, t->hashes + first,
-                                         left < LOG_KEYS_MAX ? left : LOG_KEYS_MAX);
+        struct turn_span span = lane_turn_span(t, i);
+        size_t length =
+            log_entry_encode(bytes, r->writer, t->sequence + i, t->hashes + span.first, span.count);
         lane_commands_add(&o->commands, &r->lane, bytes, length);
         o->entry[o->added++] = (uint8_t)i;
     }
@@ -214,6 +215,36 @@ static enum err apply_entries(struct lane_reader *r, enum tail_state *stalls, st
     return code;
 }
 
+/* All of the lane was read: keys that were there are kept as if their entries were the last one that was
+ * read, or are appended in the next round. */
+static enum err take_there(struct lane_reader *r, enum tail_state *stalls, struct error *e)
+{
+    struct turn *t = &r->turn;
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    enum err code = ERR_OK;
+    bool is_term = t->there > 0 && r->hooks.is_term != NULL && r->hooks.is_term(r->arg, t->term);
+    for (unsigned i = t->there_from; i < t->entries && code == ERR_OK; i++) {
+        struct turn_span span = lane_turn_span(t, i);
+        if (t->state[i] != ENTRY_THERE)
+            continue;
+        if (!is_term) {
+            t->state[i] = ENTRY_UNSENT;
+            continue;
+        }
+        size_t length =
+            log_entry_encode(bytes, r->writer, t->sequence + i, t->hashes + span.first, span.count);
+        if (r->own != NULL)
+            code = own_there(r->own, &r->lane, t->sequence + i, r->at.id, bytes, length, e);
+        if (code == ERR_FENCED)
+            *stalls = TAIL_ERA;
+        if (code == ERR_OK) {
+            t->state[i] = ENTRY_MET;
+            memset(t->fresh + span.first, LANE_FRESH_THERE, span.count);
+        }
+    }
+    return code;
+}
+
 static bool is_superseded(struct lane_reader *r)
 {
     (void)pthread_mutex_lock(&r->lock);
@@ -244,7 +275,7 @@ static void stall(struct lane_reader *r, struct lane_port *p, enum tail_state st
 
 /* Apply what was read; if the reader was stopped or moved meanwhile, make the round again instead. True: the
  * turn continues here. */
-static bool apply_all(struct lane_reader *r, struct lane_port *p)
+static bool apply_all(struct lane_reader *r, struct lane_port *p, bool is_complete)
 {
     struct error e = {""};
     enum err code = ERR_OK;
@@ -253,6 +284,8 @@ static bool apply_all(struct lane_reader *r, struct lane_port *p)
     bool superseded = is_superseded(r);
     if (!superseded)
         code = apply_entries(r, &stalls, &e);
+    if (!superseded && is_complete && code == ERR_OK)
+        code = take_there(r, &stalls, &e);
     (void)pthread_mutex_unlock(&r->applying);
     if (superseded)
         lane_reader_go_on(r, p);
@@ -295,11 +328,11 @@ static void judge(struct lane_reader *r, struct lane_port *p)
         lane_reader_go_on(r, p);
         break;
     case TAIL_MORE:
-        if (apply_all(r, p))
+        if (apply_all(r, p, false))
             lane_reader_go_on(r, p);
         break;
     case TAIL_COMPLETE:
-        if (!apply_all(r, p))
+        if (!apply_all(r, p, true))
             break;
         if (unmet(&r->turn))
             lane_reader_go_on(r, p);

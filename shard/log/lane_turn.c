@@ -33,46 +33,96 @@ static bool make_room(struct turn *t, unsigned keys)
     return true;
 }
 
-static unsigned keys_that_fit(const struct lane_reader *r)
+struct turn_span lane_turn_span(const struct turn *t, unsigned entry)
 {
-    const struct lane_request *q;
-    unsigned keys = 0;
+    unsigned first = entry * LOG_KEYS_MAX, from = t->there_from * LOG_KEYS_MAX;
+    unsigned end = entry < t->there_from ? t->keys : from + t->there;
+    return (struct turn_span){.first = first,
+                              .count = end - first < LOG_KEYS_MAX ? end - first : LOG_KEYS_MAX};
+}
+
+static bool is_there(const struct turn *t, const struct lane_request *q, unsigned key)
+{
+    return q->term != 0 && q->term == t->term && q->fresh[key] == LANE_FRESH_THERE;
+}
+
+/* Under the lock: count the requests that fit into the turn, and their keys. */
+static unsigned measure(struct lane_reader *r)
+{
+    struct turn *t = &r->turn;
+    struct lane_request *q;
+    unsigned fit = 0;
+    t->keys = t->there = 0;
+    t->term = 0;
     TAILQ_FOREACH(q, &r->queue, list)
     {
-        if (keys + q->count > LANE_REQUEST_KEYS_MAX)
+        if (t->keys + t->there + q->count > LANE_REQUEST_KEYS_MAX)
             break;
-        keys += q->count;
+        t->term = t->term != 0 ? t->term : q->term;
+        q->there = 0;
+        for (unsigned k = 0; k < q->count; k++)
+            q->there += is_there(t, q, k);
+        t->there += q->there;
+        t->keys += q->count - q->there;
+        fit++;
     }
-    return keys;
+    t->there_from = (t->keys + LOG_KEYS_MAX - 1) / LOG_KEYS_MAX;
+    t->entries = t->there_from + (t->there + LOG_KEYS_MAX - 1) / LOG_KEYS_MAX;
+    return fit;
+}
+
+static void place_keys(struct turn *t, const struct lane_request *q)
+{
+    unsigned first = q->first, there = q->first_there;
+    if (q->there == 0 && q->count > 0)
+        memcpy(t->hashes + first, q->keys, q->count * sizeof(*q->keys));
+    for (unsigned k = 0; k < q->count && q->there > 0; k++)
+        t->hashes[is_there(t, q, k) ? there++ : first++] = q->keys[k];
 }
 
 /* Under the lock: move requests from the queue to the turn, as many as fit. False: no memory for the keys. */
 static bool take_requests(struct lane_reader *r)
 {
     struct turn *t = &r->turn;
-    struct lane_request *q;
-    unsigned fit = keys_that_fit(r);
-    bool has_room = make_room(t, fit);
-    t->keys = 0;
-    while ((q = TAILQ_FIRST(&r->queue)) != NULL && t->keys + q->count <= fit) {
+    unsigned fit = measure(r), first = 0, there = t->there_from * LOG_KEYS_MAX;
+    bool has_room = make_room(t, t->entries * LOG_KEYS_MAX);
+    for (; fit > 0; fit--) {
+        struct lane_request *q = TAILQ_FIRST(&r->queue);
         TAILQ_REMOVE(&r->queue, q, list);
         TAILQ_INSERT_TAIL(&t->requests, q, list);
         q->state = REQUEST_TAKEN;
-        q->first = t->keys;
-        if (has_room && q->count > 0)
-            memcpy(t->hashes + q->first, q->keys, q->count * sizeof(*q->keys));
-        t->keys += q->count;
+        q->first = first;
+        q->first_there = there;
+        if (has_room)
+            place_keys(t, q);
+        first += q->count - q->there;
+        there += q->there;
     }
     return has_room;
+}
+
+static bool is_refused(const struct turn *t, unsigned first, unsigned count)
+{
+    for (unsigned k = first; k < first + count; k++)
+        if (t->state[k / LOG_KEYS_MAX] == ENTRY_REFUSED)
+            return true;
+    return false;
 }
 
 /* Under the lock: why an entry with keys of @q was refused; NULL: none was. */
 static const struct error *refusal_of(const struct turn *t, const struct lane_request *q)
 {
-    for (unsigned k = q->first; k < q->first + q->count; k++)
-        if (t->state[k / LOG_KEYS_MAX] == ENTRY_REFUSED)
-            return &t->why_refused;
-    return NULL;
+    bool refused = is_refused(t, q->first, q->count - q->there) || is_refused(t, q->first_there, q->there);
+    return refused ? &t->why_refused : NULL;
+}
+
+static void take_fresh(const struct turn *t, struct lane_request *q)
+{
+    unsigned first = q->first, there = q->first_there;
+    if (q->there == 0)
+        memcpy(q->fresh, t->fresh + first, q->count);
+    for (unsigned k = 0; k < q->count && q->there > 0; k++)
+        q->fresh[k] = t->fresh[is_there(t, q, k) ? there++ : first++];
 }
 
 static void end_request(struct lane_reader *r, struct lane_request *q, enum err code, const char *text)
@@ -81,7 +131,7 @@ static void end_request(struct lane_reader *r, struct lane_request *q, enum err 
     const struct error *refusal = code == ERR_OK ? refusal_of(t, q) : NULL;
     if (code == ERR_OK && refusal == NULL && q->fresh != NULL) {
         if (q->breaks == r->breaks)
-            memcpy(q->fresh, t->fresh + q->first, q->count);
+            take_fresh(t, q);
         else
             memset(q->fresh, LANE_FRESH_UNKNOWN, q->count);
     }
@@ -132,7 +182,8 @@ void lane_turn_end(struct lane_reader *r, struct lane_port *p, enum err code, co
     (void)pthread_mutex_unlock(&r->lock);
 }
 
-/* Under the lock: take over the owner's move. Entries that were met before must be met again there. */
+/* Under the lock: take over the owner's move. Entries that were met before must be met again there; keys that
+ * were there are appended. */
 static void take_move(struct lane_reader *r)
 {
     struct turn *t = &r->turn;
@@ -144,8 +195,8 @@ static void take_move(struct lane_reader *r)
     if (r->round != NULL)
         r->round->redirect = (struct slot_redirect){0};
     for (unsigned i = 0; r->taken != r->breaks && r->in_turn && i < t->entries; i++)
-        if (t->state[i] == ENTRY_MET)
-            t->state[i] = ENTRY_SENT;
+        if (t->state[i] == ENTRY_MET || t->state[i] == ENTRY_THERE)
+            t->state[i] = i < t->there_from ? ENTRY_SENT : ENTRY_UNSENT;
     r->taken = r->breaks;
 }
 
@@ -167,9 +218,10 @@ static void refuse_beyond_own(struct lane_reader *r)
     struct turn *t = &r->turn;
     if (r->own == NULL || t->entries == 0)
         return;
-    t->refused = own_room(r->own, t->entries,
-                          (size_t)t->entries * LOG_ENTRY_BYTES_MIN + (size_t)t->keys * LOG_HASH_BYTES,
-                          &t->why_refused);
+    t->refused =
+        own_room(r->own, t->entries,
+                 (size_t)t->entries * LOG_ENTRY_BYTES_MIN + (size_t)(t->keys + t->there) * LOG_HASH_BYTES,
+                 &t->why_refused);
     if (t->refused != ERR_OK)
         memset(t->state, ENTRY_REFUSED, t->entries);
 }
@@ -181,15 +233,15 @@ bool lane_turn_begin(struct lane_reader *r, struct lane_port *p)
     bool has_room = take_requests(r);
     (void)pthread_mutex_unlock(&r->lock);
     r->in_turn = true;
-    t->entries = (t->keys + LOG_KEYS_MAX - 1) / LOG_KEYS_MAX;
     t->sequence = r->sequence;
     r->sequence += t->entries;
     t->redirections = 0;
     t->with_length = false;
-    memset(t->state, ENTRY_UNSENT, sizeof(t->state));
+    memset(t->state, ENTRY_UNSENT, t->there_from);
+    memset(t->state + t->there_from, ENTRY_THERE, t->entries - t->there_from);
     refuse_beyond_own(r);
-    if (has_room && t->keys > 0)
-        memset(t->fresh, 0, t->keys);
+    if (has_room && t->entries > 0)
+        memset(t->fresh, 0, (size_t)t->entries * LOG_KEYS_MAX);
     if (!has_room)
         lane_turn_end(r, p, ERR_NOMEM, "out of memory");
     return has_room;

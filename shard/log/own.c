@@ -19,6 +19,7 @@ struct own {
     struct lane lane;
     struct kept *one; /* elements [first, end), in order of sequence */
     size_t first, end, room;
+    struct log_id folded; /* entries of @lane up to there need not be kept */
     _Atomic size_t bytes; /* written under the lock */
     size_t bytes_max;
     uint64_t registration, removed; /* the highest number of a removal that was met; 0: none was */
@@ -55,6 +56,8 @@ void own_enter(struct own *own, const struct lane *lane)
     (void)pthread_mutex_lock(&own->lock);
     for (size_t i = own->first; i < own->end && !is_in(own, lane); i++)
         own->one[i].is_met = false;
+    if (!is_in(own, lane))
+        own->folded = (struct log_id){0};
     own->lane = *lane;
     (void)pthread_mutex_unlock(&own->lock);
 }
@@ -62,8 +65,10 @@ void own_enter(struct own *own, const struct lane *lane)
 void own_go_on(struct own *own, const struct lane *from, const struct lane *lane)
 {
     (void)pthread_mutex_lock(&own->lock);
-    if (is_in(own, from))
+    if (is_in(own, from)) {
         own->lane = *lane;
+        own->folded = (struct log_id){0};
+    }
     (void)pthread_mutex_unlock(&own->lock);
     own_enter(own, lane);
 }
@@ -182,24 +187,50 @@ static struct kept *keep(struct own *own, uint64_t sequence, const void *bytes, 
     return &own->one[i];
 }
 
-enum err own_met(struct own *own, const struct lane *lane, uint64_t sequence, struct log_id id,
-                 const void *bytes, size_t length, struct error *e)
+/* Under the lock: whether an entry that is read in @lane may be acknowledged. */
+static enum err check(const struct own *own, const struct lane *lane, struct error *e)
 {
-    enum err code = ERR_OK;
-    (void)pthread_mutex_lock(&own->lock);
-    struct kept *one = find(own, sequence);
     if (!is_in(own, lane))
-        code =
-            error_set(e, ERR_FENCED, "lane %s has another replication id, or was replaced", lane->key.text);
-    else if (is_removed(own))
-        code = error_set(e, ERR_FENCED, "lane %s: this process was removed from the register of writers",
+        return error_set(e, ERR_FENCED, "lane %s has another replication id, or was replaced",
                          lane->key.text);
-    else if (one == NULL && (one = keep(own, sequence, bytes, length)) == NULL)
-        code = error_set(e, ERR_NOMEM, "out of memory");
-    if (code == ERR_OK && !one->is_met) { /* the first one in the log counts */
+    if (is_removed(own))
+        return error_set(e, ERR_FENCED, "lane %s: this process was removed from the register of writers",
+                         lane->key.text);
+    return ERR_OK;
+}
+
+/* Under the lock. */
+static enum err keep_met(struct own *own, uint64_t sequence, struct log_id id, const void *bytes,
+                         size_t length, struct error *e)
+{
+    struct kept *one = find(own, sequence);
+    if (one == NULL && (one = keep(own, sequence, bytes, length)) == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    if (!one->is_met) { /* the first one in the log counts */
         one->id = id;
         one->is_met = true;
     }
+    return ERR_OK;
+}
+
+enum err own_met(struct own *own, const struct lane *lane, uint64_t sequence, struct log_id id,
+                 const void *bytes, size_t length, struct error *e)
+{
+    (void)pthread_mutex_lock(&own->lock);
+    enum err code = check(own, lane, e);
+    if (code == ERR_OK)
+        code = keep_met(own, sequence, id, bytes, length, e);
+    (void)pthread_mutex_unlock(&own->lock);
+    return code;
+}
+
+enum err own_there(struct own *own, const struct lane *lane, uint64_t sequence, struct log_id at,
+                   const void *bytes, size_t length, struct error *e)
+{
+    (void)pthread_mutex_lock(&own->lock);
+    enum err code = check(own, lane, e);
+    if (code == ERR_OK && log_id_compare(at, own->folded) > 0)
+        code = keep_met(own, sequence, at, bytes, length, e);
     (void)pthread_mutex_unlock(&own->lock);
     return code;
 }
@@ -207,6 +238,8 @@ enum err own_met(struct own *own, const struct lane *lane, uint64_t sequence, st
 void own_folded(struct own *own, const struct lane *lane, struct log_id id)
 {
     (void)pthread_mutex_lock(&own->lock);
+    if (is_in(own, lane) && log_id_compare(id, own->folded) > 0)
+        own->folded = id;
     while (is_in(own, lane) && own->first < own->end) {
         struct kept *one = &own->one[own->first];
         if (!one->is_met || log_id_compare(one->id, id) > 0)

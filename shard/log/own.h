@@ -52,6 +52,11 @@ MUST_CHECK enum err own_room(struct own *own, unsigned entries, size_t bytes, st
 MUST_CHECK enum err own_met(struct own *own, const struct lane *lane, uint64_t sequence, struct log_id id,
                             const void *bytes, size_t length, struct error *e);
 
+/* As own_met(), for keys that were there: no entry has them, and @at is the last one that was read. Nothing
+ * is kept if the entries up to @at were forgotten. */
+MUST_CHECK enum err own_there(struct own *own, const struct lane *lane, uint64_t sequence, struct log_id at,
+                              const void *bytes, size_t length, struct error *e);
+
 /* Forget the entries up to @id: the shards of every generation hold all entries of @lane, under its era, up
  * to there. Missing entries are kept. Some that could be forgotten may stay until a later call. */
 void own_folded(struct own *own, const struct lane *lane, struct log_id id);

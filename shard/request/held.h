@@ -55,6 +55,8 @@ struct held {
     struct log_full full[LOG_LANES_MAX]; /* belongs to the lane's applier */
     unsigned layers_folded;              /* Redis may have entries of so many layers; of the control */
     _Atomic unsigned full_lanes;         /* number of lanes that are marked */
+    _Atomic bool stale; /* memory may have keys that are in no lane, and in no shard in Redis: it is of before
+                         * the lanes were read again */
     /* By the last view that the control has loaded, guarded by the filter's lock: what block reads depend
      * on. */
     uint32_t view; /* resident_view() */

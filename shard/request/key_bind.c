@@ -181,6 +181,8 @@ static enum binding bind_locked(struct key_request *q, uint64_t *seed, unsigned 
         f->wake(f->wake_arg);
         return BINDING_WAITS;
     }
+    q->term =
+        ack_wanted(&q->terms.need) ? 0 : atomic_load(&f->term); /* acks are of what this process sends */
     q->was_degraded = f->degraded;
     q->degradations = f->degradations;
     *seed = f->seed;

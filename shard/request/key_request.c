@@ -265,7 +265,7 @@ static void ask_lanes(struct key_request *q)
         q->under_way++;
         if (sends(q))
             lane_add(p->lanes, reader, &part->asked, q->hashes + part->first, part->count,
-                     q->found + part->first, on_told, part);
+                     q->found + part->first, q->term, on_told, part);
         else
             lane_ask(p->lanes, reader, &part->asked, on_told, part);
     }
@@ -323,7 +323,8 @@ static void answer_add(struct key_request *q)
             *answer = KEY_OLD;
         else if (q->found[i] == RESIDENT_REFUSED)
             *answer = KEY_NO_ROOM;
-        else /* RESIDENT_UNSURE, LANE_FRESH_UNKNOWN, or new by a generation that may not know */
+        else /* LANE_FRESH_THERE, RESIDENT_UNSURE, LANE_FRESH_UNKNOWN, or new by a generation that may not
+                know */
             *answer = q->before[i] == RESIDENT_PRESENT ? KEY_OLD : KEY_UNSURE;
     }
     acknowledge(q);
@@ -383,6 +384,8 @@ static void send_keys(struct key_request *q)
     q->state = REQUEST_ASKING;
     q->is_sent = true;
     memcpy(q->before, q->found, q->part);
+    for (unsigned i = 0; i < q->part; i++)
+        q->found[i] = q->found[i] == RESIDENT_PRESENT ? LANE_FRESH_THERE : 0;
     ask_lanes(q);
 }
 

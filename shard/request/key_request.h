@@ -89,6 +89,7 @@ struct key_request {
     bool was_degraded;   /* whether the filter was degraded when it was last bound; how often it had become
                           * so */
     unsigned degradations;
+    uint64_t term; /* of the filter, when it was last bound; 0: its keys are sent even if they are there */
     uint8_t state;
     uint64_t deadline;
     uint64_t changes;                /* of the filter, when it was last bound */

@@ -90,6 +90,10 @@ static enum err apply(void *arg, const struct tail_record *record, uint8_t *fres
         atomic_store(&lane->awaited_of, record->entry.sequence);
         atomic_store(&lane->awaited, record->entry.layer);
     }
+    if (code == ERR_OK && entry.count == 0) {
+        atomic_fetch_add(&f->notices, 1);
+        atomic_store(&f->term, 0);
+    }
     if (code == ERR_OK) {
         atomic_fetch_add(&lane->entries, 1);
         atomic_fetch_add(&lane->bytes, record->length);
@@ -100,6 +104,14 @@ static enum err apply(void *arg, const struct tail_record *record, uint8_t *fres
     if (code == ERR_OK && entry.count == 0) /* a notice, or another entry that is about the view */
         log_filter_look(f);
     return code;
+}
+
+/* A generation that is being built has no entry from before its S0, which is behind a notice: whoever is in
+ * the same term as before is before that. Model: writer of there.pml. */
+static bool is_term(void *arg, uint64_t term)
+{
+    const struct filter_lane *lane = arg;
+    return term != 0 && atomic_load(&lane->filter->term) == term;
 }
 
 static void on_stalled(void *arg, enum tail_state state)
@@ -116,7 +128,8 @@ static bool counts(void *arg, uint64_t since)
     return atomic_load(&lane->filter->looked) > since;
 }
 
-const struct lane_reader_hooks log_filter_hooks = {.apply = apply, .counts = counts, .stalled = on_stalled};
+const struct lane_reader_hooks log_filter_hooks = {
+    .apply = apply, .counts = counts, .is_term = is_term, .stalled = on_stalled};
 
 /* --- requests that wait --- */
 

@@ -164,7 +164,7 @@ struct readers_asked *readers_add_by(unsigned port, uint64_t first, unsigned cou
     for (unsigned i = 0; i < count; i++)
         a->keys[i] = (struct key_hash){.high = 1, .low = first + i};
     a->began = clock_mono_us();
-    lane_add(readers_w.port[port], readers_w.reader, &a->request, a->keys, count, a->fresh, on_done, a);
+    lane_add(readers_w.port[port], readers_w.reader, &a->request, a->keys, count, a->fresh, 0, on_done, a);
     return a;
 }
 

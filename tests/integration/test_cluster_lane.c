@@ -213,7 +213,7 @@ static enum tail_state add(struct asked *a, unsigned first)
     *a = (struct asked){.told = false};
     for (unsigned i = 0; i < KEYS; i++)
         a->keys[i] = (struct key_hash){.low = first + i};
-    lane_add(port, reader, &a->request, a->keys, KEYS, a->fresh, on_done, a);
+    lane_add(port, reader, &a->request, a->keys, KEYS, a->fresh, 0, on_done, a);
     while (!a->told && clock_mono_us() < until) {
         (void)event_base_loop(base, EVLOOP_NONBLOCK);
         clock_sleep_us(200);

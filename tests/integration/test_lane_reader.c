@@ -381,7 +381,7 @@ static void begin_one(struct worker *o, struct slot *s)
     for (unsigned i = 0; i < EACH_KEYS; i++)
         s->keys[i] = (struct key_hash){.high = o->number, .low = (n * EACH_KEYS + i) % KEYS};
     if (s->adds)
-        lane_add(o->port, readers_w.reader, &s->request, s->keys, EACH_KEYS, s->fresh, on_worker_done, s);
+        lane_add(o->port, readers_w.reader, &s->request, s->keys, EACH_KEYS, s->fresh, 0, on_worker_done, s);
     else
         lane_ask(o->port, readers_w.reader, &s->request, on_worker_done, s);
 }

@@ -49,6 +49,14 @@ static enum err meet(const struct lane *in, uint64_t sequence, uint64_t ms)
     return own_met(own, in, sequence, (struct log_id){ms, 0}, bytes, (size_t)length, &e);
 }
 
+static enum err there(const struct lane *in, uint64_t sequence, uint64_t ms)
+{
+    char bytes[64];
+    struct error e = {""};
+    int length = snprintf(bytes, sizeof(bytes), "entry %u", (unsigned)sequence);
+    return own_there(own, in, sequence, (struct log_id){ms, 0}, bytes, (size_t)length, &e);
+}
+
 static void folded(const struct lane *in, uint64_t ms)
 {
     own_folded(own, in, (struct log_id){ms, 0});
@@ -148,6 +156,32 @@ static void test_own__that_was_met_late_is_not_forgotten_early(void **state)
     own_found(own, &next, 2, (struct log_id){20, 0});
     folded(&next, 30);
     assert_int_equal(own_count(own), 0);
+}
+
+/* As an entry that was met, but for what the shards have already. */
+static void test_what_was_there__is_kept_until_it_is_folded(void **state)
+{
+    (void)state;
+    folded(&lane, 10);
+    assert_int_equal(there(&lane, 1, 10), ERR_OK);
+    assert_int_equal(own_count(own), 0);
+    assert_int_equal(there(&lane, 2, 11), ERR_OK);
+    assert_int_equal(there(&next, 3, 5), ERR_FENCED);
+    folded(&lane, 10);
+    assert_int_equal(own_count(own), 1);
+    own_enter(own, &next);
+    assert_string_equal(missing(), "2 ");
+    assert_int_equal(there(&lane, 3, 5), ERR_FENCED);
+    assert_int_equal(there(&next, 3, 5), ERR_OK); /* the former era's folded ids say nothing */
+    folded(&next, 5);
+    assert_int_equal(own_count(own), 2); /* the second one is missing */
+    own_go_on(own, &next, &lane);
+    assert_int_equal(there(&lane, 4, 5), ERR_OK);
+    assert_int_equal(own_count(own), 3);
+    own_register(own, 7);
+    own_remove(own, 7);
+    assert_int_equal(there(&lane, 5, 20), ERR_FENCED);
+    assert_int_equal(own_count(own), 3);
 }
 
 static void test_what_is_met_under_another_era__is_refused(void **state)
@@ -250,6 +284,7 @@ int main(void)
         OWN_TEST(test_behind_a_removal__nothing_is_acknowledged_until_a_later_registration),
         OWN_TEST(test_where_the_history_goes_on__what_was_met_is_there),
         OWN_TEST(test_own__that_was_met_late_is_not_forgotten_early),
+        OWN_TEST(test_what_was_there__is_kept_until_it_is_folded),
         OWN_TEST(test_what_is_met_under_another_era__is_refused),
         OWN_TEST(test_folded_under_another_era__forgets_nothing),
         OWN_TEST(test_the_look__begins_where_the_first_missing_one_was),
