@@ -237,10 +237,12 @@ static enum err take_there(struct lane_reader *r, enum tail_state *stalls, struc
             code = own_there(r->own, &r->lane, t->sequence + i, r->at.id, bytes, length, e);
         if (code == ERR_FENCED)
             *stalls = TAIL_ERA;
-        if (code == ERR_OK) {
-            t->state[i] = ENTRY_MET;
+        if (code == ERR_OK)
             memset(t->fresh + span.first, LANE_FRESH_THERE, span.count);
-        }
+        if (code == ERR_OK || code == ERR_BUSY)
+            t->state[i] = code == ERR_OK ? ENTRY_MET : ENTRY_UNSENT;
+        if (code == ERR_BUSY)
+            code = ERR_OK;
     }
     return code;
 }

@@ -229,6 +229,8 @@ enum err own_there(struct own *own, const struct lane *lane, uint64_t sequence, 
 {
     (void)pthread_mutex_lock(&own->lock);
     enum err code = check(own, lane, e);
+    if (code == ERR_OK && own->folded.ms == 0)
+        code = error_set(e, ERR_BUSY, "lane %s: nothing of it is folded yet", lane->key.text);
     if (code == ERR_OK && log_id_compare(at, own->folded) > 0)
         code = keep_met(own, sequence, at, bytes, length, e);
     (void)pthread_mutex_unlock(&own->lock);

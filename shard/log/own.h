@@ -53,7 +53,8 @@ MUST_CHECK enum err own_met(struct own *own, const struct lane *lane, uint64_t s
                             const void *bytes, size_t length, struct error *e);
 
 /* As own_met(), for keys that were there: no entry has them, and @at is the last one that was read. Nothing
- * is kept if the entries up to @at were forgotten. */
+ * is kept if the entries up to @at were forgotten. ERR_BUSY: none of the lane were, and perhaps none will be,
+ * as no entry comes. */
 MUST_CHECK enum err own_there(struct own *own, const struct lane *lane, uint64_t sequence, struct log_id at,
                               const void *bytes, size_t length, struct error *e);
 

@@ -104,8 +104,9 @@ static void test_keys_that_are_there__are_kept_until_they_are_folded(void **stat
     (void)state;
     log_members_open(&first, &on.nodes, &on.names, UINT64_MAX, false);
     eras_open(&second, UINT64_MAX, ERAS_HASTY_US);
+    assert_int_equal(log_member_added(&second, 1000, 1), 1); /* it is a writer, and the lane is folded */
+    await_forgotten(&second);
     log_set_folding(second.control, false);
-    assert_int_equal(log_member_added(&second, 1000, 1), 1); /* it is a writer */
     assert_int_equal(log_member_added(&first, 0, KEYS), KEYS);
     assert_int_equal(log_member_count(&second, 0, KEYS, KEY_PRESENT), KEYS);
     await_term(&second);

@@ -162,6 +162,7 @@ static void test_own__that_was_met_late_is_not_forgotten_early(void **state)
 static void test_what_was_there__is_kept_until_it_is_folded(void **state)
 {
     (void)state;
+    assert_int_equal(there(&lane, 1, 10), ERR_BUSY); /* it might be kept for ever */
     folded(&lane, 10);
     assert_int_equal(there(&lane, 1, 10), ERR_OK);
     assert_int_equal(own_count(own), 0);
@@ -172,10 +173,14 @@ static void test_what_was_there__is_kept_until_it_is_folded(void **state)
     own_enter(own, &next);
     assert_string_equal(missing(), "2 ");
     assert_int_equal(there(&lane, 3, 5), ERR_FENCED);
-    assert_int_equal(there(&next, 3, 5), ERR_OK); /* the former era's folded ids say nothing */
+    assert_int_equal(there(&next, 3, 5), ERR_BUSY); /* the former era's folded ids say nothing */
+    folded(&next, 4);
+    assert_int_equal(there(&next, 3, 5), ERR_OK);
     folded(&next, 5);
     assert_int_equal(own_count(own), 2); /* the second one is missing */
     own_go_on(own, &next, &lane);
+    assert_int_equal(there(&lane, 4, 5), ERR_BUSY);
+    folded(&lane, 4);
     assert_int_equal(there(&lane, 4, 5), ERR_OK);
     assert_int_equal(own_count(own), 3);
     own_register(own, 7);
