@@ -98,11 +98,9 @@ static bool status_parse(const redisReply *list, struct status *s)
     if (!text_field(list, "job_rows_per_second", rate, sizeof(rate)) ||
         !number_double(rate, strlen(rate), &s->job_rate))
         s->job_rate = 0;
-    (void)number_field(list, "job_eta_seconds", &s->job_eta_seconds);
     (void)text_field(list, "job_reason", s->job_reason, sizeof(s->job_reason));
     (void)text_field(list, "job_waiting_for", s->job_waiting_for, sizeof(s->job_waiting_for));
     (void)text_field(list, "job_error", s->job_error, sizeof(s->job_error));
-    (void)text_field(list, "job_token", s->job_token, sizeof(s->job_token));
     return whole;
 }
 

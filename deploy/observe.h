@@ -26,11 +26,9 @@ struct status {
     uint64_t job_rows;
     uint64_t job_rows_total;
     double job_rate;
-    uint64_t job_eta_seconds;
     char job_reason[160];
     char job_waiting_for[256];
     char job_error[256];
-    char job_token[40];
 };
 
 /* TB.STATUS @filter. ERR_UNREACHABLE: the connection is lost; ERR_REFUSED: an error reply; ERR_PARSE: phase,

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <jansson.h>
 #include "base/clock.h"
-#include "base/utf8.h"
 #include "deploy/traffic.h"
 
 enum { SCREEN_LINES = 6, BAR_WIDTH = 24, AFTER_FLIP_US = 500000 };
@@ -287,45 +286,34 @@ bool report_print(const struct traffic *t)
     return all_ok(&s);
 }
 
-static void json_text(FILE *to, const char *text)
+/* NULL: no memory. */
+static json_t *latencies_json(const struct histogram *moments, const struct histogram *all)
 {
-    (void)fputc('"', to);
-    char out[UTF8_JSON_MAX + 1];
-    size_t taken, left = strlen(text);
-    for (; left > 0; text += taken, left -= taken)
-        (void)fwrite(out, 1, utf8_json(out, text, left, &taken), to);
-    (void)fputc('"', to);
-}
-
-static void json_latencies(FILE *to, const char *name, const struct histogram *moments,
-                           const struct histogram *all)
-{
-    (void)fprintf(to, "  \"%s\": {", name);
+    json_t *to = json_object();
     for (int m = 0; m <= MOMENT_COUNT; m++) {
         const struct histogram *h = m < MOMENT_COUNT ? &moments[m] : all;
-        (void)fprintf(to,
-                      "%s\n    \"%s\": {\"count\": %" PRIu64 ", \"p50_us\": %" PRIu64 ", \"p99_us\": %" PRIu64
-                      ", \"p999_us\": %" PRIu64 ", \"longest_us\": %" PRIu64 "}",
-                      m == 0 ? "" : ",", m < MOMENT_COUNT ? moment_name[m] : "all", h->count,
-                      histogram_quantile(h, 0.5), histogram_quantile(h, 0.99), histogram_quantile(h, 0.999),
-                      h->worst);
+        json_t *one = json_pack("{s:I, s:I, s:I, s:I, s:I}", "count", (json_int_t)h->count, "p50_us",
+                                (json_int_t)histogram_quantile(h, 0.5), "p99_us",
+                                (json_int_t)histogram_quantile(h, 0.99), "p999_us",
+                                (json_int_t)histogram_quantile(h, 0.999), "longest_us", (json_int_t)h->worst);
+        (void)json_object_set_new(to, m < MOMENT_COUNT ? moment_name[m] : "all", one);
     }
-    (void)fprintf(to, "\n  },\n");
+    return to;
 }
 
-static void json_expansions(FILE *to, const struct traffic *t, const struct summary *s)
+static json_t *expansions_json(const struct traffic *t, const struct summary *s)
 {
-    (void)fprintf(to, "  \"rebuilds\": [");
+    json_t *to = json_array();
     unsigned done = atomic_load(&t->done);
     for (unsigned i = 0; i < done && i < EXPANSIONS_MAX; i++) {
         const struct expansion *x = &t->expansion[i];
-        (void)fprintf(to, "%s\n    {\"seconds\": %.3f, \"rows\": %" PRIu64 ", \"rows_per_second\": %.0f, ",
-                      i == 0 ? "" : ",", (double)(x->done_us - x->seen_us) / 1e6, x->rows, rebuild_rate(x));
-        (void)fprintf(to, "\"cutover_stall_us\": %" PRIu64 ", \"reason\": ", s->cutover_stall_us[i]);
-        json_text(to, x->reason);
-        (void)fprintf(to, "}");
+        json_t *one =
+            json_pack("{s:f, s:I, s:f, s:I, s:o*}", "seconds", (double)(x->done_us - x->seen_us) / 1e6,
+                      "rows", (json_int_t)x->rows, "rows_per_second", rebuild_rate(x), "cutover_stall_us",
+                      (json_int_t)s->cutover_stall_us[i], "reason", json_string(x->reason));
+        (void)json_array_append_new(to, one);
     }
-    (void)fprintf(to, "\n  ],\n");
+    return to;
 }
 
 enum err report_write(const struct traffic *t, const char *path, struct error *e)
@@ -333,39 +321,32 @@ enum err report_write(const struct traffic *t, const char *path, struct error *e
     static struct summary s;
     summarise(t, &s);
     const struct figures *f = &s.sum.figures;
-    FILE *to = fopen(path, "w");
-    if (to == NULL)
-        return error_set(e, ERR_IO, "%s: cannot be written: %s", path, strerror(errno));
-    (void)fprintf(to, "{\n  \"ok\": %s,\n  \"failure\": ", all_ok(&s) ? "true" : "false");
-    json_text(to, t->failure);
-    (void)fprintf(to,
-                  ",\n  \"seconds\": %.3f,\n  \"keys_checked\": %" PRIu64
-                  ",\n  \"keys_acknowledged\": %" PRIu64 ",\n",
-                  s.seconds, f->keys_checked, s.sum.acknowledged);
-    (void)fprintf(to, "  \"rows_loaded\": %zu,\n  \"keys_asked_again\": %" PRIu64 ",\n", t->loaded_count,
-                  t->rechecked);
-    (void)fprintf(to,
-                  "  \"acknowledged_absent\": %" PRIu64 ",\n  \"loaded_absent\": %" PRIu64
-                  ",\n  \"denied\": %" PRIu64 ",\n",
-                  t->recheck_absent, t->loaded_absent, f->denied);
-    (void)fprintf(to,
-                  "  \"error_replies\": %" PRIu64 ",\n  \"unique_violations\": %" PRIu64
-                  ",\n  \"healed\": %" PRIu64 ",\n",
-                  f->refused, f->violations, f->healed);
-    (void)fprintf(to,
-                  "  \"false_positive_rate\": %.8f,\n  \"false_positive_rate_promised\": %.8f,\n  "
-                  "\"absent_checked\": %" PRIu64 ",\n",
-                  s.false_positive_rate, t->options.error_rate, f->absent_checked);
-    (void)fprintf(to,
-                  "  \"bare_scan_rows_per_second\": %.0f,\n  \"bits_per_key_held\": %.3f,\n  "
-                  "\"bits_per_key_planned\": %.3f,\n",
-                  s.bare_rate, s.bits_per_key, s.bits_per_place);
-    json_latencies(to, "checks", f->checks, &s.checks);
-    json_latencies(to, "adds", f->adds, &s.adds);
-    json_expansions(to, t, &s);
-    (void)fprintf(to, "  \"expansions_wanted\": %u\n}\n", t->options.expansions);
-    bool bad = ferror(to) != 0;
-    if (fclose(to) != 0 || bad)
-        return error_set(e, ERR_IO, "%s: cannot be written", path);
-    return ERR_OK;
+    const struct {
+        const char *name;
+        uint64_t count;
+    } counts[] = {{"keys_checked", f->keys_checked},
+                  {"keys_acknowledged", s.sum.acknowledged},
+                  {"rows_loaded", t->loaded_count},
+                  {"keys_asked_again", t->rechecked},
+                  {"acknowledged_absent", t->recheck_absent},
+                  {"loaded_absent", t->loaded_absent},
+                  {"denied", f->denied},
+                  {"error_replies", f->refused},
+                  {"unique_violations", f->violations},
+                  {"healed", f->healed},
+                  {"absent_checked", f->absent_checked},
+                  {"expansions_wanted", t->options.expansions}};
+    json_t *report =
+        json_pack("{s:b, s:o*, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o}", "ok", all_ok(&s), "failure",
+                  json_string(t->failure), "seconds", s.seconds, "false_positive_rate", s.false_positive_rate,
+                  "false_positive_rate_promised", t->options.error_rate, "bare_scan_rows_per_second",
+                  s.bare_rate, "bits_per_key_held", s.bits_per_key, "bits_per_key_planned", s.bits_per_place,
+                  "checks", latencies_json(f->checks, &s.checks), "adds", latencies_json(f->adds, &s.adds),
+                  "rebuilds", expansions_json(t, &s));
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+        (void)json_object_set_new(report, counts[i].name, json_integer((json_int_t)counts[i].count));
+    bool written =
+        report != NULL && json_dump_file(report, path, JSON_INDENT(2) | JSON_REAL_PRECISION(8)) == 0;
+    json_decref(report);
+    return written ? ERR_OK : error_set(e, ERR_IO, "%s: cannot be written", path);
 }

@@ -64,37 +64,39 @@ static void describe(struct reply *r, const struct command *command)
     reply_array(r, 0); /* subcommands */
 }
 
-/* A name can come again and again, and makes a reply that is a hundred times as long. True: the error was
- * sent. */
-static bool too_many_names(struct client *c, size_t count)
+/* Of the commands that are @names, or of all if @count is 0: what COMMAND DOCS says, or COMMAND INFO, which
+ * has null for an unknown name. */
+static void describe_each(struct client *c, const struct argument *names, size_t count, bool docs)
 {
-    if (count <= command_count)
-        return false;
-    client_failure(c, ERR_RANGE, "%zu names in one command: at most %zu are allowed", count, command_count);
-    return true;
-}
-
-static void describe_each(struct client *c, const struct argument *names, size_t count)
-{
-    if (too_many_names(c, count))
+    void (*const put)(struct reply * r, const struct command *command) = docs ? command_document : describe;
+    size_t known = 0;
+    if (count > command_count) { /* a name can come again, and makes a reply a hundred times as long */
+        client_failure(c, ERR_RANGE, "%zu names in one command: at most %zu are allowed", count,
+                       command_count);
         return;
+    }
+    for (size_t i = 0; i < count; i++)
+        known += command_find(names[i].bytes, names[i].length) != NULL;
     struct reply r = client_reply_begin(c);
-    reply_array(&r, count == 0 ? command_count : count);
+    if (docs)
+        reply_map(&r, count == 0 ? command_count : known);
+    else
+        reply_array(&r, count == 0 ? command_count : count);
     for (size_t i = 0; count == 0 && i < command_count; i++)
-        describe(&r, &command_table[i]);
+        put(&r, &command_table[i]);
     for (size_t i = 0; i < count; i++) {
         const struct command *command = command_find(names[i].bytes, names[i].length);
-        if (command == NULL)
+        if (command != NULL)
+            put(&r, command);
+        else if (!docs)
             reply_null(&r);
-        else
-            describe(&r, command);
     }
     client_reply_end(c);
 }
 
 void command_describe(struct client *c, const struct argument *a, size_t count)
 {
-    describe_each(c, a + 2, count - 2);
+    describe_each(c, a + 2, count - 2, false);
 }
 
 /* --- HELP, DOCS, LIST, COUNT, GETKEYS --- */
@@ -134,23 +136,7 @@ void command_help(struct client *c, const struct argument *a, size_t count UNUSE
 
 void command_docs(struct client *c, const struct argument *a, size_t count)
 {
-    const struct argument *names = a + 2;
-    count -= 2;
-    if (too_many_names(c, count))
-        return;
-    struct reply r = client_reply_begin(c);
-    size_t known = 0;
-    for (size_t i = 0; i < count; i++)
-        known += command_find(names[i].bytes, names[i].length) != NULL;
-    reply_map(&r, count == 0 ? command_count : known);
-    for (size_t i = 0; count == 0 && i < command_count; i++)
-        command_document(&r, &command_table[i]);
-    for (size_t i = 0; i < count; i++) {
-        const struct command *command = command_find(names[i].bytes, names[i].length);
-        if (command != NULL)
-            command_document(&r, command);
-    }
-    client_reply_end(c);
+    describe_each(c, a + 2, count - 2, true);
 }
 
 /* @filter points to the word behind FILTERBY and its value; NULL: no filter. */
@@ -232,7 +218,7 @@ void command_getkeys(struct client *c, const struct argument *a, size_t count)
 void command_command(struct client *c, const struct argument *a, size_t count)
 {
     if (count == 1)
-        describe_each(c, NULL, 0);
+        describe_each(c, NULL, 0, false);
     else
         command_sub(c, a, count);
 }

@@ -12,35 +12,35 @@
 
 enum { PORT_DEFAULT = 6379 };
 
-static enum err set_user(struct node *n, const char *text, size_t length, unsigned index, struct error *e)
+static enum err set_user(struct node *n, const char *text, size_t length, struct error *e)
 {
     if (!number_unpercent(text, length, n->user, sizeof(n->user)))
-        return error_set(e, ERR_PARSE, "node %u: the user is malformed or too long", index);
+        return error_set(e, ERR_PARSE, "the user is malformed or too long");
     return ERR_OK;
 }
 
-static enum err set_password(struct node *n, const char *text, size_t length, unsigned index, struct error *e)
+static enum err set_password(struct node *n, const char *text, size_t length, struct error *e)
 {
     if (!number_unpercent(text, length, n->password, sizeof(n->password)) || n->password[0] == '\0')
-        return error_set(e, ERR_PARSE, "node %u: the password is empty, malformed or too long", index);
+        return error_set(e, ERR_PARSE, "the password is empty, malformed or too long");
     return ERR_OK;
 }
 
-static enum err parse_login(struct node *n, const char *text, size_t length, unsigned index, struct error *e)
+static enum err parse_login(struct node *n, const char *text, size_t length, struct error *e)
 {
     const char *colon = memchr(text, ':', length);
     if (colon == NULL)
-        return error_set(e, ERR_PARSE, "node %u: a login is written user:password@", index);
+        return error_set(e, ERR_PARSE, "a login is written user:password@");
     size_t user = (size_t)(colon - text);
-    enum err err = set_user(n, text, user, index, e);
-    return err == ERR_OK ? set_password(n, colon + 1, length - user - 1, index, e) : err;
+    enum err err = set_user(n, text, user, e);
+    return err == ERR_OK ? set_password(n, colon + 1, length - user - 1, e) : err;
 }
 
-static enum err set_database(struct node *n, const char *text, size_t length, unsigned index, struct error *e)
+static enum err set_database(struct node *n, const char *text, size_t length, struct error *e)
 {
     uint64_t database = 0;
     if (length > 0 && (!number_u64(text, length, &database) || database > INT32_MAX))
-        return error_set(e, ERR_PARSE, "node %u: the database is not a number", index);
+        return error_set(e, ERR_PARSE, "the database is not a number");
     n->database = (unsigned)database;
     return ERR_OK;
 }
@@ -60,17 +60,16 @@ static bool host_ok(const char *host, size_t length, bool bracketed)
 }
 
 /* "host", "host:port", "[v6]" or "[v6]:port". */
-static enum err parse_address(struct node *n, const char *text, size_t length, unsigned index,
-                              struct error *e)
+static enum err parse_address(struct node *n, const char *text, size_t length, struct error *e)
 {
     bool bracketed = length > 0 && text[0] == '[';
     const char *host = text + bracketed;
     const char *end = memchr(host, bracketed ? ']' : ':', length - bracketed);
     if (bracketed && end == NULL)
-        return error_set(e, ERR_PARSE, "node %u: the bracket of the host is not closed", index);
+        return error_set(e, ERR_PARSE, "the bracket of the host is not closed");
     size_t host_length = end == NULL ? length : (size_t)(end - host);
     if (!host_ok(host, host_length, bracketed))
-        return error_set(e, ERR_PARSE, "node %u: the host is empty, malformed or too long", index);
+        return error_set(e, ERR_PARSE, "the host is empty, malformed or too long");
     memcpy(n->host, host, host_length);
     n->host[host_length] = '\0';
 
@@ -79,51 +78,49 @@ static enum err parse_address(struct node *n, const char *text, size_t length, u
     uint64_t port = PORT_DEFAULT;
     if (left > 0 &&
         (rest[0] != ':' || !number_u64(rest + 1, left - 1, &port) || port == 0 || port > UINT16_MAX))
-        return error_set(e, ERR_PARSE, "node %u: the port is not a number from 1 to 65535", index);
+        return error_set(e, ERR_PARSE, "the port is not a number from 1 to 65535");
     n->port = (uint16_t)port;
     (void)snprintf(n->name, sizeof(n->name), bracketed ? "[%s]:%u" : "%s:%u", n->host, n->port);
     return ERR_OK;
 }
 
 /* "[login@]address[/db]" */
-static enum err parse_host(struct node *n, const char *text, size_t length, unsigned index, struct error *e)
+static enum err parse_host(struct node *n, const char *text, size_t length, struct error *e)
 {
     const char *slash = memchr(text, '/', length);
     enum err err = ERR_OK;
     if (slash != NULL) {
-        err = set_database(n, slash + 1, (size_t)(text + length - slash) - 1, index, e);
+        err = set_database(n, slash + 1, (size_t)(text + length - slash) - 1, e);
         length = (size_t)(slash - text);
     }
     const char *at = memrchr(text, '@', length);
     if (err == ERR_OK && at != NULL) {
-        err = parse_login(n, text, (size_t)(at - text), index, e);
+        err = parse_login(n, text, (size_t)(at - text), e);
         length -= (size_t)(at - text) + 1;
         text = at + 1;
     }
-    return err == ERR_OK ? parse_address(n, text, length, index, e) : err;
+    return err == ERR_OK ? parse_address(n, text, length, e) : err;
 }
 
 /* --- Unix sockets --- */
 
-static enum err parse_option(struct node *n, const char *text, size_t length, unsigned index, struct error *e)
+static enum err parse_option(struct node *n, const char *text, size_t length, struct error *e)
 {
     static const char db[] = "db=", password[] = "password=";
     if (length >= sizeof(db) && memcmp(text, db, sizeof(db) - 1) == 0)
-        return set_database(n, text + sizeof(db) - 1, length - sizeof(db) + 1, index, e);
+        return set_database(n, text + sizeof(db) - 1, length - sizeof(db) + 1, e);
     if (length >= sizeof(password) && memcmp(text, password, sizeof(password) - 1) == 0)
-        return set_password(n, text + sizeof(password) - 1, length - sizeof(password) + 1, index, e);
-    return error_set(e, ERR_PARSE, "node %u: behind the path of a socket comes ?db=N, ?password=... or both",
-                     index);
+        return set_password(n, text + sizeof(password) - 1, length - sizeof(password) + 1, e);
+    return error_set(e, ERR_PARSE, "behind the path of a socket comes ?db=N, ?password=... or both");
 }
 
-static enum err parse_options(struct node *n, const char *text, size_t length, unsigned index,
-                              struct error *e)
+static enum err parse_options(struct node *n, const char *text, size_t length, struct error *e)
 {
     enum err err = ERR_OK;
     for (size_t i = 0; err == ERR_OK && i <= length;) {
         const char *end = memchr(text + i, '&', length - i);
         size_t one = end == NULL ? length - i : (size_t)(end - text) - i;
-        err = parse_option(n, text + i, one, index, e);
+        err = parse_option(n, text + i, one, e);
         i += one + 1;
     }
     return err;
@@ -139,44 +136,41 @@ static bool path_ok(const char *path)
 }
 
 /* "[login@]/path[?options]" */
-static enum err parse_socket(struct node *n, const char *text, size_t length, unsigned index, struct error *e)
+static enum err parse_socket(struct node *n, const char *text, size_t length, struct error *e)
 {
     const char *path = memchr(text, '/', length);
     if (path == NULL || (path > text && path[-1] != '@'))
-        return error_set(e, ERR_PARSE, "node %u: a socket is written unix:///path, its path from the root on",
-                         index);
+        return error_set(e, ERR_PARSE, "a socket is written unix:///path, its path from the root on");
     const char *end = text + length, *query = memchr(path, '?', (size_t)(end - path));
     if (!number_unpercent(path, (size_t)((query != NULL ? query : end) - path), n->path, sizeof(n->path)))
-        return error_set(e, ERR_PARSE,
-                         "node %u: the path of the socket is malformed, or longer than %d bytes", index,
+        return error_set(e, ERR_PARSE, "the path of the socket is malformed, or longer than %d bytes",
                          NODE_NAME_MAX - 1);
     if (!path_ok(n->path))
         return error_set(e, ERR_PARSE,
-                         "node %u: the path of the socket has blanks, commas, semicolons or letters that are "
-                         "not ASCII",
-                         index);
+                         "the path of the socket has blanks, commas, semicolons or letters that are "
+                         "not ASCII");
     (void)snprintf(n->name, sizeof(n->name), "%s", n->path);
     enum err err = ERR_OK;
     size_t login = path > text ? (size_t)(path - text) - 1 : 0;
     if (login > 0 && memchr(text, ':', login) == NULL) /* without a colon: the password is an option */
-        err = set_user(n, text, login, index, e);
+        err = set_user(n, text, login, e);
     else if (path > text)
-        err = parse_login(n, text, login, index, e);
+        err = parse_login(n, text, login, e);
     if (err == ERR_OK && query != NULL)
-        err = parse_options(n, query + 1, (size_t)(end - query) - 1, index, e);
+        err = parse_options(n, query + 1, (size_t)(end - query) - 1, e);
     if (err == ERR_OK && n->user[0] != '\0' && n->password[0] == '\0')
-        return error_set(e, ERR_PARSE, "node %u: a user needs a password", index);
+        return error_set(e, ERR_PARSE, "a user needs a password");
     return err;
 }
 
 /* --- one of a list --- */
 
-static enum err parse_node(struct node *n, const char *text, size_t length, unsigned index, struct error *e)
+static enum err parse_node(struct node *n, const char *text, size_t length, struct error *e)
 {
     static const struct {
         const char *text;
         bool tls;
-        enum err (*parse)(struct node *n, const char *text, size_t length, unsigned index, struct error *e);
+        enum err (*parse)(struct node *n, const char *text, size_t length, struct error *e);
     } schemes[] = {
         {"redis://", false, parse_host}, {"rediss://", true, parse_host}, {"unix://", false, parse_socket}};
     *n = (struct node){0};
@@ -185,9 +179,9 @@ static enum err parse_node(struct node *n, const char *text, size_t length, unsi
         if (length < skip || strncasecmp(text, schemes[i].text, skip) != 0)
             continue;
         n->tls = schemes[i].tls;
-        return schemes[i].parse(n, text + skip, length - skip, index, e);
+        return schemes[i].parse(n, text + skip, length - skip, e);
     }
-    return error_set(e, ERR_PARSE, "node %u does not start with redis://, rediss:// or unix://", index);
+    return error_set(e, ERR_PARSE, "it does not start with redis://, rediss:// or unix://");
 }
 
 bool node_is_named(const struct node *n, const char *name)
@@ -220,9 +214,9 @@ enum err nodes_parse(struct nodes *out, const char *text, struct error *e)
         if (out->count == GENERATION_NODES_MAX)
             return error_set(e, ERR_PARSE, "more than %d nodes", GENERATION_NODES_MAX);
         struct node *n = &out->node[out->count];
-        enum err err = parse_node(n, item, length, out->count + 1, e);
+        enum err err = parse_node(n, item, length, e);
         if (err != ERR_OK)
-            return err;
+            return error_prefix(e, err, "node %u", out->count + 1);
         for (unsigned i = 0; i < out->count; i++)
             if (node_is_named(&out->node[i], n->name))
                 return error_set(e, ERR_PARSE, "node %u: %s is listed twice", out->count + 1, n->name);
