@@ -19,6 +19,8 @@ enum {
     RETRY_MIN_US = 200 * 1000,
     RETRY_MAX_US = 5 * 1000 * 1000,
     RETRY_IMPOSSIBLE_US = 60 * 1000 * 1000,
+    TABLES_US = 2 * 1000 * 1000,     /* pause between looks at which tables there are, at least */
+    TABLES_SHARE = 50,               /* and at least this many times as long as the last one took */
     ATTEMPTS_APART_US = 1000 * 1000, /* pause between attempts while another coordinator has the lease */
 };
 
@@ -72,21 +74,48 @@ enum err follower_watch(void *arg, struct error *e)
     return code == ERR_BUSY ? code : ERR_OK; /* Redis may be away for a while */
 }
 
-static enum err open_source(struct follower *t, struct error *e)
+/* *@out NULL after an error. */
+static enum err open_fresh(struct follower *t, struct source **out, struct error *e)
 {
-    if (t->source != NULL)
-        return source_take(t->source, e);
     struct source_config config = t->o->source;
     config.application = "twinbloom follower";
     config.watch = (struct source_watch){follower_watch, t};
-    enum err code = pool_open(t->o->pool, &t->source, &config, t->o->postgres_timeout_ms, e);
+    *out = NULL;
+    enum err code = pool_open(t->o->pool, out, &config, t->o->postgres_timeout_ms, e);
     if (code == ERR_OK)
-        code = source_check(t->source, e);
+        code = source_check(*out, e);
     if (code != ERR_OK) {
-        source_close(t->source);
-        t->source = NULL;
+        source_close(*out);
+        *out = NULL;
     }
     return code;
+}
+
+static enum err open_source(struct follower *t, struct error *e)
+{
+    return t->source != NULL ? source_take(t->source, e) : open_fresh(t, &t->source, e);
+}
+
+/* Names are resolved when a source is opened. Whoever waits for a connection must not have one. */
+enum err follower_same_tables(struct follower *t, bool at_once, struct error *e)
+{
+    struct source *fresh;
+    uint64_t before = source_tables_hash(t->source), began = clock_mono_us();
+    if (!source_has_pattern(t->source) || (!at_once && began < t->tables_due))
+        return ERR_OK;
+    source_rest(t->source);
+    enum err code = open_fresh(t, &fresh, e);
+    if (code != ERR_OK)
+        return code;
+    bool same = source_tables_hash(fresh) == before;
+    source_close(fresh);
+    uint64_t now = clock_mono_us(), pause = (now - began) * TABLES_SHARE;
+    t->tables_due = now + (pause < TABLES_US ? TABLES_US : pause);
+    if (same)
+        return source_take(t->source, e);
+    t->has_more = true;
+    code = follower_mark_forget(t, "position", e); /* a slot may have sent rows that were not known then */
+    return code == ERR_OK ? error_set(e, ERR_CHANGED, "`table` stands for other tables than before") : code;
 }
 
 /* Follow until the first error. */
@@ -105,6 +134,7 @@ static enum err follow(struct follower *t, struct error *e)
     if (code == ERR_OK) {
         /* As long as this stays, no row that is committed on that server from here on is missed. */
         follower_coverage(t->feed.server, random_u64(), t->coverage);
+        t->has_more = false; /* their marks are written */
         t->problem.text[0] = '\0';
         follower_say(t, "running");
         code = follower_hold(t, e);

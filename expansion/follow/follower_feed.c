@@ -327,10 +327,12 @@ static enum err same_outbox(struct follower *t, struct error *e)
 
 /* If a table's name now stands for another table, that one may lack the triggers or the publication: then its
  * rows are not reported. If these changed, there may have been a time without them. */
-static enum err same_tables(struct follower *t, struct error *e)
+static enum err same_tables(struct follower *t, bool at_once, struct error *e)
 {
     uint64_t now = 0;
-    enum err code = source_identity(t->source, false, "", &now, e);
+    enum err code = follower_same_tables(t, at_once, e);
+    if (code == ERR_OK)
+        code = source_identity(t->source, false, "", &now, e);
     if (code == ERR_OK && now != t->feed.identity)
         code = error_set(e, ERR_CHANGED, "`table` changed: another table, other columns or partitions");
     if (code == ERR_OK && t->feed.outbox != NULL)
@@ -344,7 +346,7 @@ static enum err same_tables(struct follower *t, struct error *e)
 
 static enum err answer(struct follower *t, uint64_t request, struct error *e)
 {
-    enum err code = same_tables(t, e);
+    enum err code = same_tables(t, true, e);
     if (code != ERR_OK)
         return code;
     t->feed.request = 0;
@@ -377,7 +379,7 @@ static enum err look(struct follower *t, bool quiet, struct error *e)
     if (now - f->looked_at < LOOK_US)
         return ERR_OK;
     f->looked_at = now;
-    enum err noted = same_tables(t, e); /* before marks move past rows that were missed */
+    enum err noted = same_tables(t, false, e); /* before marks move past rows that were missed */
     if (noted == ERR_OK)
         noted = follower_gap_note(t, quiet, e);
     if (noted != ERR_OK)

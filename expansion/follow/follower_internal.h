@@ -66,6 +66,7 @@ struct follower {
     bool held;        /* this coordinator has the lease, or had it when Redis was there last */
     bool taken;       /* for this attempt */
     uint64_t attempt; /* told from others by a random number; what it sends later than that is refused */
+    bool has_more;    /* tables have come since this follower began: their first rows are new, too */
     bool impossible;  /* retries are useless until configuration or table change */
     const char *state;
     char said[16]; /* the last logged state */
@@ -77,6 +78,7 @@ struct follower {
     uint64_t rows, added, lag_ms;
     struct key_client *client; /* NULL: not opened yet */
     uint64_t tended_at;
+    uint64_t tables_due; /* monotonic time, us, of the next look at which tables there are */
     uint64_t stepped_at; /* monotonic time, us, of the last step without an error */
 };
 
@@ -84,6 +86,10 @@ struct follower {
 bool follower_stops(const struct follower *t);
 /* A source_watch: ends a wait for Postgres when the follower must end; renews the lease meanwhile. */
 enum err follower_watch(void *arg, struct error *e);
+
+/* ERR_CHANGED: the patterns in `table` mean other tables than when the source was opened. @at_once: look even
+ * if that was done a short time ago. */
+MUST_CHECK enum err follower_same_tables(struct follower *t, bool at_once, struct error *e);
 
 /* --- follower_lease.c --- */
 /* Take or renew the lease, and write the status. ERR_BUSY: another coordinator has the lease, or may have had
@@ -109,7 +115,8 @@ MUST_CHECK enum err follower_mark_write(struct follower *t, const char *field, c
 /* Write the mark of a table. INT64_MIN: the table was empty, so every row of it is to be read. */
 MUST_CHECK enum err follower_mark_write_id(struct follower *t, unsigned table, int64_t id, struct error *e);
 MUST_CHECK enum err follower_mark_forget(struct follower *t, const char *field, struct error *e);
-/* The id at which to begin with table @i; INT64_MIN: there is no mark. */
+/* The id at which to begin with table @i; INT64_MIN: there is no mark. A table without one is read from its
+ * beginning if it has come since this follower began. */
 MUST_CHECK enum err follower_mark_of_table(struct follower *t, unsigned i, bool *found, int64_t *out,
                                            struct error *e);
 

@@ -280,6 +280,8 @@ enum err follower_keyset_step(struct follower *t, struct error *e)
     k->round_at = now;
     enum err code = source_take(t->source, e);
     if (code == ERR_OK)
+        code = follower_same_tables(t, false, e);
+    if (code == ERR_OK)
         code = round_of(t, e);
     source_rest(t->source);
     t->lag_ms = (clock_mono_us() - k->complete_at) / 1000;

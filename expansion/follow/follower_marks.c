@@ -102,7 +102,12 @@ enum err follower_mark_of_table(struct follower *t, unsigned i, bool *found, int
     if (code != ERR_OK)
         return code;
     *found = text[0] != '\0' && follower_text_to_id(text, out, NULL) == ERR_OK;
-    return *found ? ERR_OK : mark_of_job(t, i, found, out, e);
+    if (!*found)
+        code = mark_of_job(t, i, found, out, e);
+    if (code != ERR_OK || *found || !t->has_more)
+        return code;
+    *found = true;
+    return follower_mark_write_id(t, i, *out, e);
 }
 
 enum err follower_lower_mark(struct sync_client *l, const struct names *names, const char *table,

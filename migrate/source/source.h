@@ -69,6 +69,8 @@ MUST_CHECK enum err source_warning(struct source *s, char *out, size_t size, str
 /* Tables are numbered from 0 in the order of the configuration; those of a pattern are ordered by name. */
 unsigned source_tables(const struct source *s);
 const char *source_table(const struct source *s, unsigned table); /* as the server quotes it */
+/* True if `table` has a pattern: tables may come that it means, too. */
+bool source_has_pattern(const struct source *s);
 /* A hash of the names: the same list gives the same hash. */
 uint64_t source_tables_hash(const struct source *s);
 /* A hash of the key and the condition, of which tables the names stand for, and of their columns and

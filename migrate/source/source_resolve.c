@@ -36,6 +36,15 @@ static bool next_name(const char **at, char *out, size_t size, bool *pattern)
     return n > 0;
 }
 
+bool source_has_pattern(const struct source *s)
+{
+    char name[SOURCE_NAME_MAX];
+    bool pattern = false;
+    for (const char *at = s->config.table; !pattern && next_name(&at, name, sizeof(name), &pattern);)
+        ;
+    return pattern;
+}
+
 static enum err add_table(struct source *s, const char *oid, struct error *e)
 {
     for (unsigned i = 0; i < s->table_count; i++)

@@ -132,8 +132,6 @@ static void look_at_tail(struct controller *k, const struct config_filter *c, en
         code = controller_job_runs(k, &job, &e);
     if (code == ERR_OK || code == ERR_NOT_FOUND)
         followers_want(followers, k->config, c, sourced && (c->follow || job));
-    else
-        followers_keep(followers, c->name);
 }
 
 /* There is no view, and nobody holds the mutex. Delete what a killed maker or deleter has left of the filter.
@@ -316,7 +314,7 @@ static void look_at_all(struct controller *k)
         sync_client_forget(k->redis); /* in the next round, then */
     for (size_t i = 0; i < c->filter_count && !atomic_load(&k->service->stop); i++)
         (void)look(k, c->filter[i].name, strlen(c->filter[i].name));
-    followers_end_round(k->o->followers);
+    followers_end_round(k->o->followers, c);
     redisReply *names = NULL;
     if (sync_client_command(k->redis, nodes_filters(sync_client_nodes(k->redis), c->prefix), &names, &e,
                             "SMEMBERS %s:filters", c->prefix) != ERR_OK)

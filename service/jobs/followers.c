@@ -27,7 +27,6 @@ _Static_assert((int)FOLLOWER_KEYSET == (int)FOLLOW_BY_IDS &&
 struct entry {
     struct entry *next;
     char *name;
-    bool seen;    /* followers_want() named it in this round */
     bool runs;    /* its thread exists */
     bool follows; /* its thread follows; false: it cleans up */
     bool cleaned; /* nothing is left to clean up */
@@ -203,7 +202,6 @@ void followers_want(struct followers *t, const struct config *config, const stru
     struct entry *n = find(t, f->name);
     if (n == NULL)
         return;
-    n->seen = true;
     if (n->runs && atomic_load(&n->ended))
         join(n);
     if (n->runs) {
@@ -215,13 +213,6 @@ void followers_want(struct followers *t, const struct config *config, const stru
         start(t, n, config, f, true);
     else if (!n->cleaned && (n->tried_at == 0 || clock_mono_us() - n->tried_at > CLEAN_EVERY_US))
         start(t, n, config, f, false);
-}
-
-void followers_keep(struct followers *t, const char *filter)
-{
-    struct entry *n = find(t, filter);
-    if (n != NULL)
-        n->seen = true;
 }
 
 /* --- slots --- */
@@ -290,18 +281,18 @@ static void begin_slots(struct followers *t)
 
 /* --- rounds --- */
 
-void followers_end_round(struct followers *t)
+void followers_end_round(struct followers *t, const struct config *config)
 {
     if (t->slots.runs && atomic_load(&t->slots.ended))
         end_slots(&t->slots);
     if (!t->slots.runs && clock_mono_us() >= t->slots.due_at)
         begin_slots(t);
     for (struct entry *n = t->first; n != NULL; n = n->next) {
-        if (!n->seen && n->runs)
-            stop(n, true);
-        if (!n->seen && n->runs && atomic_load(&n->ended))
+        if (!n->runs || config_find(config, n->name, strlen(n->name)) != NULL)
+            continue;
+        stop(n, true);
+        if (atomic_load(&n->ended))
             join(n);
-        n->seen = false;
     }
 }
 

@@ -18,8 +18,6 @@ void followers_stop(struct followers *t);
  * that is not wanted keeps no slot. */
 void followers_want(struct followers *t, const struct config *config, const struct config_filter *f,
                     bool wanted);
-/* Change nothing for this filter. */
-void followers_keep(struct followers *t, const char *filter);
-/* After a round of followers_want(): end the followers that it did not name. */
-void followers_end_round(struct followers *t);
+/* After a round of followers_want(): end the followers of filters that @config does not have. */
+void followers_end_round(struct followers *t, const struct config *config);
 #endif

@@ -216,6 +216,35 @@ static void test_keyset__a_filter_that_does_not_grow_gets_its_rows_by_a_rebuild(
     following_expect_rows(0, 10);
 }
 
+/* Tables that a pattern means come while they are followed: a table for each month, for example. */
+static void test_keyset__a_table_that_comes_later_is_followed(void **state)
+{
+    struct client *c = &following.client[0];
+    struct error e = {""};
+    uint64_t first = following_numbers(300);
+    char sql[200];
+    (void)state;
+    fixture_sql(following.db, "CREATE TABLE month_1 (id bigserial PRIMARY KEY, code text)");
+    rewrite("follow = yes\n[filter months]\ncapacity = 10000\ntable = month_*\nkey = code\ngrace = 1s\n",
+            true);
+    must(client_wait_status(c, "months", "follow_state", "running", FOLLOWING_SOON_MS, &e), e);
+    must(client_wait_status(c, "months", "job_state", "done", FOLLOWING_SOON_MS, &e), e);
+    (void)snprintf(sql, sizeof(sql),
+                   "CREATE TABLE month_2 AS SELECT i AS id, 'c' || i AS code "
+                   "FROM generate_series(%llu, %llu) AS i",
+                   (unsigned long long)first, (unsigned long long)first + 199);
+    fixture_sql(following.db, "BEGIN");
+    fixture_sql(following.db, sql);
+    fixture_sql(following.db, "ALTER TABLE month_2 ADD PRIMARY KEY (id), ALTER id TYPE bigint");
+    fixture_sql(following.db, "COMMIT");
+    following_soon_in(0, "months", first, 200);
+    (void)snprintf(sql, sizeof(sql),
+                   "INSERT INTO month_2 SELECT i, 'c' || i FROM generate_series(%llu, %llu) AS i",
+                   (unsigned long long)first + 200, (unsigned long long)first + 299);
+    fixture_sql(following.db, sql);
+    following_soon_in(0, "months", first, 300);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +261,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(
             test_keyset__a_filter_that_does_not_grow_gets_its_rows_by_a_rebuild), /* before ids go back */
         cmocka_unit_test(test_keyset__a_large_id_that_is_deleted_hides_none),
+        cmocka_unit_test(test_keyset__a_table_that_comes_later_is_followed),
         cmocka_unit_test(test_keyset__ids_that_went_back_are_followed),
         cmocka_unit_test(test_keyset__a_build_lowers_a_mark_above_its_own),
         cmocka_unit_test(test_keyset__what_comes_before_an_outbox_is_read_by_ids),

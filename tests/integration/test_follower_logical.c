@@ -429,6 +429,36 @@ static void test_logical__a_tail_that_is_turned_off_leaves_no_slot(void **state)
     expect_slots("1");
 }
 
+/* A table comes that a pattern means, too. A build scans it, and relies on the follower for later rows. */
+static void test_logical__a_build_does_not_rely_on_a_follower_that_lacks_a_table(void **state)
+{
+    struct client *c = &following.client[0];
+    struct error e = {""};
+    uint64_t first = following_numbers(200);
+    char sql[160];
+    (void)state;
+    fixture_sql(following.db, "CREATE TABLE week_1 (id bigserial PRIMARY KEY, code text)");
+    fixture_sql(following.db, "CREATE PUBLICATION everything FOR ALL TABLES");
+    rewrite(LOGICAL "follow = yes\n[filter weeks]\ncapacity = 10000\ntable = week_*\nkey = code\n"
+                    "follow_by = logical\npublication = everything\nfollow = yes\n");
+    must(client_wait_status(c, "weeks", "follow_state", "running", FOLLOWING_SOON_MS, &e), e);
+    must(client_wait_status(c, "weeks", "job_state", "done", FOLLOWING_ROLL_CALL_MS, &e), e);
+    fixture_sql(following.db, "CREATE TABLE week_2 (id bigserial PRIMARY KEY, code text)");
+    fixture_ask(&following, 0, "TB.REBUILD weeks HOLD");
+    must(client_wait_status(c, "weeks", "job_step", "hold", FOLLOWING_ROLL_CALL_MS, &e), e);
+    (void)snprintf(sql, sizeof(sql),
+                   "INSERT INTO week_2 (code) SELECT 'c' || i FROM generate_series(%llu, %llu) AS i",
+                   (unsigned long long)first, (unsigned long long)first + 199);
+    fixture_sql(following.db, sql);
+    fixture_ask(&following, 0, "TB.CUTOVER weeks");
+    must(client_wait_status(c, "weeks", "phase", "SWITCHED", FOLLOWING_ROLL_CALL_MS, &e), e);
+    following_soon_in(0, "weeks", first, 200);
+    fixture_ask(&following, 0, "TB.FINISH weeks");
+    must(client_wait_status(c, "weeks", "job_state", "done", FOLLOWING_ROLL_CALL_MS, &e), e);
+    rewrite(LOGICAL "follow = yes\n");
+    fixture_sql(following.db, "DROP PUBLICATION everything");
+}
+
 /* The publication is missing, so the build reads the rows itself. */
 static void test_logical__a_build_goes_on_without_a_tail_that_cannot_begin(void **state)
 {
@@ -545,6 +575,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_logical__rows_while_a_publication_was_off_are_read_by_ids),
         cmocka_unit_test(test_logical__a_publication_that_was_off_while_nobody_followed_leaves_a_gap),
         cmocka_unit_test(test_logical__a_tail_that_is_turned_off_leaves_no_slot),
+        cmocka_unit_test(test_logical__a_build_does_not_rely_on_a_follower_that_lacks_a_table),
         cmocka_unit_test(test_logical__a_build_goes_on_without_a_tail_that_cannot_begin),
         cmocka_unit_test(test_logical__a_wal_level_that_is_lowered_while_a_build_runs),
         cmocka_unit_test(test_logical__falls_back_when_too_much_is_kept),

@@ -134,6 +134,32 @@ static void test_slot__that_was_not_made_by_us_stays(void **state)
     fixture_sql(following.db, "SELECT pg_drop_replication_slot('twinbloom_other')");
 }
 
+/* A coordinator that ends while Redis hangs has not looked at its later filters in that round. */
+static void test_slot__stays_where_a_coordinator_ends_in_the_middle_of_a_round(void **state)
+{
+    (void)state;
+    static char filters[1024];
+    struct error e = {""};
+    struct client redis;
+    assert_true(daemon_stop(&following.daemon[1], 30000));
+    (void)snprintf(filters, sizeof(filters), "[filter first]\ncapacity = 1000\nerror_rate = 0.01\n%s",
+                   section(LOGICAL "follow = yes\n"));
+    restart(0, filters);
+    fixture_wait(&following, 0, "follow_mode", "logical");
+    following_running(0);
+    expect_slot(SLOT, true);
+    must(client_open(&redis, following.redis[0].port, 5000, &e), e);
+    must(client_ok(&redis, &e, "CLIENT PAUSE 800 ALL"), e);
+    client_close(&redis);
+    clock_sleep_us(300 * 1000); /* three intervals: a round has begun */
+    assert_true(daemon_stop(&following.daemon[0], 30000));
+    assert_true(has_slot(SLOT));
+    for (unsigned d = 0; d < 2; d++) {
+        must(daemon_launch(&following.daemon[d], &e), e);
+        fixture_reconnect(&following, d);
+    }
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -148,6 +174,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_slot__is_dropped_when_rows_are_followed_by_ids),
         cmocka_unit_test(test_slot__that_another_coordinator_names_stays),
         cmocka_unit_test(test_slot__that_was_not_made_by_us_stays),
+        cmocka_unit_test(test_slot__stays_where_a_coordinator_ends_in_the_middle_of_a_round),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
