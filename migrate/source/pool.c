@@ -205,7 +205,7 @@ void source_rest(struct source *s)
 void pool_leave(struct source *s)
 {
     struct pool *p = s->pool;
-    if (s->connection != NULL && s->unresolved) { /* its session was not set up */
+    if (s->connection != NULL && !s->resolved) { /* its session was not set up */
         connection_close(s->connection);
         s->connection = NULL;
         give_back(p, NULL, 0);

@@ -14,7 +14,7 @@
 
 enum err source_ready(const struct source *s, struct error *e)
 {
-    return s->unresolved ? error_set(e, ERR_CONFIG, "%s", s->problem.text) : ERR_OK;
+    return s->resolved ? ERR_OK : error_set(e, ERR_CONFIG, "%s", s->problem.text);
 }
 
 static const char *piece(const char *text)
@@ -41,8 +41,6 @@ enum err source_run(struct source *s, unsigned table, const char *name, const st
                     PGresult **out, struct error *e)
 {
     struct sql_binding bindings[SOURCE_BINDINGS_MAX];
-    if (s->unresolved)
-        return source_ready(s, e);
     source_bind(bindings, s, table, more);
     return connection_run(s->connection, name, bindings, out, e);
 }
@@ -51,8 +49,6 @@ enum err source_read(struct source *s, unsigned table, const char *name, const s
                      char *out, size_t size, struct error *e)
 {
     struct sql_binding bindings[SOURCE_BINDINGS_MAX];
-    if (s->unresolved)
-        return source_ready(s, e);
     source_bind(bindings, s, table, more);
     return connection_read(s->connection, name, bindings, out, size, e);
 }
@@ -70,6 +66,14 @@ enum err source_count(struct source *s, unsigned table, const char *name, const 
     char count[64];
     enum err err = source_read(s, table, name, more, count, sizeof(count), e);
     return err == ERR_OK ? parse_count(count, out, e) : err;
+}
+
+/* Read a statement about the server, not about a table. */
+static enum err ask(struct source *s, const char *name, const struct sql_binding *bindings, char *out,
+                    size_t size, struct error *e)
+{
+    enum err err = source_ready(s, e);
+    return err == ERR_OK ? connection_read(s->connection, name, bindings, out, size, e) : err;
 }
 
 /* --- opening --- */
@@ -99,7 +103,7 @@ enum err source_open_over(struct source **out, struct connection *c, const struc
     enum err err = c == NULL ? connect_source(s, config->dsn, e) : ERR_OK;
     if (err == ERR_OK) {
         err = source_resolve(s, &s->problem);
-        s->unresolved = err != ERR_OK;
+        s->resolved = err == ERR_OK;
         if (err == ERR_CONFIG || err == ERR_REFUSED)
             err = ERR_OK; /* source_check() reports it */
         else if (err != ERR_OK)
@@ -265,12 +269,12 @@ bool source_id_is_integer(const struct source *s)
 
 enum err source_horizon(struct source *s, char out[SOURCE_HORIZON_MAX], struct error *e)
 {
-    return source_read(s, 0, "horizon", NULL, out, SOURCE_HORIZON_MAX, e);
+    return ask(s, "horizon", NULL, out, SOURCE_HORIZON_MAX, e);
 }
 
 enum err source_barrier(struct source *s, char out[SOURCE_BARRIER_MAX], struct error *e)
 {
-    return source_read(s, 0, "barrier", NULL, out, SOURCE_BARRIER_MAX, e);
+    return ask(s, "barrier", NULL, out, SOURCE_BARRIER_MAX, e);
 }
 
 enum err source_has_replayed(struct source *s, const char *barrier, struct source_replay *out,
@@ -278,7 +282,9 @@ enum err source_has_replayed(struct source *s, const char *barrier, struct sourc
 {
     PGresult *r = NULL;
     *out = (struct source_replay){.there = false};
-    enum err err = source_run(s, 0, "replayed", SQL_BINDINGS({"barrier", barrier}), &r, e);
+    enum err err = source_ready(s, e);
+    if (err == ERR_OK)
+        err = connection_run(s->connection, "replayed", SQL_BINDINGS({"barrier", barrier}), &r, e);
     if (err == ERR_OK) {
         (void)snprintf(out->why, sizeof(out->why), "%s", PQgetvalue(r, 0, 0));
         out->foreign = PQgetvalue(r, 0, 1)[0] == 't';
@@ -292,7 +298,9 @@ enum err source_has_replayed(struct source *s, const char *barrier, struct sourc
 
 enum err source_snapshot_take(struct source *s, char out[SOURCE_SNAPSHOT_MAX], struct error *e)
 {
-    enum err err = source_run(s, 0, "snapshot_begin", NULL, NULL, e);
+    enum err err = source_ready(s, e);
+    if (err == ERR_OK)
+        err = connection_run(s->connection, "snapshot_begin", NULL, NULL, e);
     return err == ERR_OK
                ? connection_read(s->connection, "snapshot_export", NULL, out, SOURCE_SNAPSHOT_MAX, e)
                : err;

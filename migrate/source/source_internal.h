@@ -55,7 +55,7 @@ struct source {
     unsigned table_count;
     struct source_table *tables;
     struct error problem; /* why the names could not be resolved */
-    bool unresolved;      /* only source_check() is useful; it reports what is wrong */
+    bool resolved;        /* false: only source_check() is useful; it reports what is wrong */
 };
 
 /* source_open() over @c: the source takes it, or it is closed with an error. NULL: open a connection. */
@@ -75,7 +75,7 @@ MUST_CHECK enum err source_ready(const struct source *s, struct error *e);
 /* @more (NULL: none), at most four bindings, and behind them those of a table. */
 void source_bind(struct sql_binding out[SOURCE_BINDINGS_MAX], const struct source *s, unsigned table,
                  const struct sql_binding *more);
-/* connection_run(), connection_read() and a count, with these bindings, if the source is ready. */
+/* connection_run(), connection_read() and a count, with these bindings. */
 MUST_CHECK enum err source_run(struct source *s, unsigned table, const char *name,
                                const struct sql_binding *more, PGresult **out, struct error *e);
 MUST_CHECK enum err source_read(struct source *s, unsigned table, const char *name,

@@ -138,8 +138,11 @@ static enum err look_at_table(struct source *s, unsigned table, struct source_ro
 
 enum err source_table_rows(struct source *s, unsigned table, uint64_t *out, struct error *e)
 {
+    enum err err = source_ready(s, e);
+    if (err != ERR_OK)
+        return err;
     struct source_rows rows;
-    enum err err = look_at_table(s, table, &rows, e);
+    err = look_at_table(s, table, &rows, e);
     if (err == ERR_OK)
         *out = rows.rows;
     return err;
@@ -193,8 +196,11 @@ static enum err take_id(const struct source *s, unsigned table, const PGresult *
 
 enum err source_last_id(struct source *s, unsigned table, char out[SOURCE_ID_MAX], struct error *e)
 {
+    enum err err = source_ready(s, e);
+    if (err != ERR_OK)
+        return err;
     PGresult *r;
-    enum err err = source_run(s, table, "last_id", NULL, &r, e);
+    err = source_run(s, table, "last_id", NULL, &r, e);
     if (err != ERR_OK)
         return err;
     out[0] = '\0';
@@ -209,7 +215,9 @@ enum err source_split(struct source *s, unsigned table, unsigned parts, char (*i
 {
     uint64_t rows = 0;
     *count = 0;
-    enum err err = planned_rows(s, table, true, &rows, e);
+    enum err err = source_ready(s, e);
+    if (err == ERR_OK)
+        err = planned_rows(s, table, true, &rows, e);
     if (err != ERR_OK)
         return err;
     if (parts > rows / PART_ROWS)

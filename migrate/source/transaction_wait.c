@@ -45,12 +45,15 @@ static enum err note(struct transaction_wait *settle, const char *statement, boo
 
 enum err transaction_wait_begin(struct transaction_wait **out, struct source *s, struct error *e)
 {
+    enum err err = source_ready(s, e);
+    if (err != ERR_OK)
+        return err;
     struct transaction_wait *settle = calloc(1, sizeof(*settle));
     if (settle == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     settle->source = s;
     bool standby = false;
-    enum err err = note(settle, "settle_open", &standby, e);
+    err = note(settle, "settle_open", &standby, e);
     if (err == ERR_OK && standby)
         err = error_set(e, ERR_CONFIG,
                         "the server is a standby, which cannot see the open transactions of its primary");
