@@ -28,8 +28,8 @@ _Static_assert(TURN_ENTRIES_MAX + 3 <= LANE_COMMANDS_MAX, "and the tail read");
 /* Requests that are handled together, until a tail read that began after all of them is complete. */
 struct turn {
     struct lane_requests requests; /* guarded by the reader's lock */
-    unsigned keys, entries;        /* to append at first: they come first */
-    unsigned there, there_from;    /* keys that are there; the first entry with such */
+    unsigned keys, entries;        /* number of keys to append at first, which come first; of all entries */
+    unsigned there, there_from;    /* number of keys that were there; the first entry with such */
     uint64_t term;                 /* in which they were there */
     uint64_t sequence;             /* of the first entry */
     uint8_t state[TURN_ENTRIES_MAX];

@@ -68,13 +68,11 @@ struct lane_request {
     struct lane_reader *reader;
     const struct key_hash *keys;
     uint8_t *fresh;
-    unsigned count;
-    unsigned there; /* the number of keys that were there */
-    unsigned first,
-        first_there; /* index in the turn of the first one to append, and of the first one that is there */
-    uint64_t term;   /* when it looked for them; 0: all are appended */
-    unsigned where;  /* the lane's address */
-    uint64_t breaks; /* the reader's value when the request was made */
+    unsigned count, there;       /* number of keys; of those that were there */
+    unsigned first, first_there; /* index in the turn of the first one to append; that was there */
+    uint64_t term;               /* in which they were there; 0: all are appended */
+    unsigned where;              /* the lane's address */
+    uint64_t breaks;             /* the reader's value when the request was made */
     uint8_t state;
     uint64_t deadline;
     lane_done_fn *done;
