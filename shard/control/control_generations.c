@@ -235,7 +235,7 @@ enum err control_hold_beside(struct control *c, unsigned slot, struct error *e)
     return ERR_OK;
 }
 
-/* Nothing is known of another generation. An entry that was met since the view was loaded may tell of one. */
+/* Nothing is known of another generation. A notice that was met since the view was loaded may tell of one. */
 static bool is_alone(const struct control *c)
 {
     const struct log_filter *f = c->filter;

@@ -220,7 +220,10 @@ static enum err begin_again(struct control *c, struct error *e)
         c->entered = 0; /* the next call is no longer the first under this registration */
         return code;
     }
+    for (unsigned i = 0; i < c->filter->lanes; i++)
+        own_base(c->filter->lane[i].own, &c->per_lane[i].stream, c->at[i].id);
     control_begin_lag(c);
+    control_tell_term(c);
     control_move_readers(c, lane_reader_move);
     log_filter_changed(c->filter);
     return ERR_OK;

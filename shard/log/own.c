@@ -65,7 +65,7 @@ void own_enter(struct own *own, const struct lane *lane)
 void own_go_on(struct own *own, const struct lane *from, const struct lane *lane)
 {
     (void)pthread_mutex_lock(&own->lock);
-    if (is_in(own, from)) {
+    if (is_in(own, from) && !is_in(own, lane)) {
         own->lane = *lane;
         own->folded = (struct log_id){0};
     }
@@ -237,11 +237,24 @@ enum err own_there(struct own *own, const struct lane *lane, uint64_t sequence, 
     return code;
 }
 
+/* Under the lock. */
+static void raise_folded(struct own *own, const struct lane *lane, struct log_id id)
+{
+    if (is_in(own, lane) && log_id_compare(id, own->folded) > 0)
+        own->folded = id;
+}
+
+void own_base(struct own *own, const struct lane *lane, struct log_id id)
+{
+    (void)pthread_mutex_lock(&own->lock);
+    raise_folded(own, lane, id);
+    (void)pthread_mutex_unlock(&own->lock);
+}
+
 void own_folded(struct own *own, const struct lane *lane, struct log_id id)
 {
     (void)pthread_mutex_lock(&own->lock);
-    if (is_in(own, lane) && log_id_compare(id, own->folded) > 0)
-        own->folded = id;
+    raise_folded(own, lane, id);
     while (is_in(own, lane) && own->first < own->end) {
         struct kept *one = &own->one[own->first];
         if (!one->is_met || log_id_compare(one->id, id) > 0)

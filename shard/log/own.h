@@ -58,6 +58,10 @@ MUST_CHECK enum err own_met(struct own *own, const struct lane *lane, uint64_t s
 MUST_CHECK enum err own_there(struct own *own, const struct lane *lane, uint64_t sequence, struct log_id at,
                               const void *bytes, size_t length, struct error *e);
 
+/* The shards of the generation that is read hold all entries of @lane, under its era, up to @id. Nothing is
+ * forgotten: another generation may lack them. */
+void own_base(struct own *own, const struct lane *lane, struct log_id id);
+
 /* Forget the entries up to @id: the shards of every generation hold all entries of @lane, under its era, up
  * to there. Missing entries are kept. Some that could be forgotten may stay until a later call. */
 void own_folded(struct own *own, const struct lane *lane, struct log_id id);

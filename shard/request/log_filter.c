@@ -90,7 +90,7 @@ static enum err apply(void *arg, const struct tail_record *record, uint8_t *fres
         atomic_store(&lane->awaited_of, record->entry.sequence);
         atomic_store(&lane->awaited, record->entry.layer);
     }
-    if (code == ERR_OK && entry.count == 0) {
+    if (code == ERR_OK && entry.count == 0 && record->entry.kind == LOG_KEYS) {
         atomic_fetch_add(&f->notices, 1);
         atomic_store(&f->term, 0);
     }

@@ -61,9 +61,9 @@ struct log_filter {
     _Atomic bool wants_fold; /* an add waits for that */
     _Atomic uint64_t looks;  /* number of looks that were begun */
     _Atomic uint64_t looked; /* when the last look began that found a usable view; clock_mono_us() */
-    _Atomic uint64_t term;   /* number of the time since which the view has one generation alone, and no entry
-                              * about   the view was met; 0: another one may begin */
-    _Atomic uint64_t notices; /* number of entries about the view that were met */
+    _Atomic uint64_t term; /* number of the time since which the view has one generation alone, and no notice
+                            * was met; 0: another one may begin. Keys that are there need no entry in it */
+    _Atomic uint64_t notices; /* number of notices that were met */
     _Atomic uint64_t changes; /* number of changes that the control has told of */
     pthread_mutex_t parking;
     struct key_requests parked; /* until something changes */

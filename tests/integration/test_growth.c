@@ -79,21 +79,19 @@ static void fill_up(const char *filter, int64_t capacity)
     }
 }
 
-/* Each add appends an entry to the log, even for a present key, and Redis refuses it. Checks go on. */
+/* A new key is an entry in the log, which Redis refuses. A key that is there needs none. Checks go on. */
 static void takes_no_entry(const char *filter)
 {
     struct error e = {""};
     uint64_t present = 0;
-    char add[64];
-    redisReply *r;
-    for (unsigned i = 0; i < 2; i++) {
-        (void)snprintf(add, sizeof(add), "BF.ADD %s %s", filter, i == 0 ? "c5" : "another");
-        r = client_command(&fixture.client[0], add);
-        assert_true(r != NULL && r->type == REDIS_REPLY_ERROR);
-        if (strstr(r->str, "OOM command not allowed when used memory") == NULL)
-            fail_msg("%s: %s", add, r->str);
-        freeReplyObject(r);
-    }
+    int64_t added = 1;
+    redisReply *r = client_command(&fixture.client[0], "BF.ADD %s another", filter);
+    assert_true(r != NULL && r->type == REDIS_REPLY_ERROR);
+    if (strstr(r->str, "OOM command not allowed when used memory") == NULL)
+        fail_msg("%s", r->str);
+    freeReplyObject(r);
+    must(client_integer(&fixture.client[0], &added, &e, "BF.ADD %s c5", filter), e);
+    assert_int_equal(added, 0);
     must(client_mexists(&fixture.client[0], filter, fixture_code, 0, 100, &present, NULL, &e), e);
     assert_int_equal(present, 100);
     int64_t found = 1;

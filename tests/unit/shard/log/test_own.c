@@ -163,7 +163,10 @@ static void test_what_was_there__is_kept_until_it_is_folded(void **state)
 {
     (void)state;
     assert_int_equal(there(&lane, 1, 10), ERR_BUSY); /* it might be kept for ever */
-    folded(&lane, 10);
+    own_base(own, &next, (struct log_id){10, 0});
+    assert_int_equal(there(&lane, 1, 10), ERR_BUSY); /* that is not this lane */
+    own_base(own, &lane, (struct log_id){10, 0});
+    own_go_on(own, &lane, &lane); /* it is the same */
     assert_int_equal(there(&lane, 1, 10), ERR_OK);
     assert_int_equal(own_count(own), 0);
     assert_int_equal(there(&lane, 2, 11), ERR_OK);
