@@ -112,12 +112,28 @@ static void test_filter__that_cannot_grow_still_knows_its_keys(void **state)
     takes("stuck", 1000, 0);
 }
 
+/* Keys that are there take no room, in whatever layer they are. */
+static void test_keys__that_are_added_again_are_not_counted_again(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    int64_t once = 0, twice = 0;
+    reserve("BF.RESERVE again 0.01 1000");
+    must(client_madd(&fixture.client[0], "again", fixture_code, 0, 4000, &e), e);
+    must(client_integer(&fixture.client[0], &once, &e, "BF.CARD again"), e);
+    assert_in_range(once, 3800, 4000);
+    must(client_madd(&fixture.client[0], "again", fixture_code, 0, 4000, &e), e);
+    must(client_integer(&fixture.client[0], &twice, &e, "BF.CARD again"), e);
+    assert_int_equal(twice, once);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_growth__by_layers_of_one_size_goes_on),
         cmocka_unit_test(test_growth__at_a_small_rate_goes_on),
         cmocka_unit_test(test_filter__that_cannot_grow_still_knows_its_keys),
+        cmocka_unit_test(test_keys__that_are_added_again_are_not_counted_again),
     };
     return fixture_run_tests(&fixture, &options, tests);
 }
