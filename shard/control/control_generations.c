@@ -235,13 +235,15 @@ enum err control_hold_beside(struct control *c, unsigned slot, struct error *e)
     return ERR_OK;
 }
 
-/* Nothing is known of another generation. A notice that was met since the view was loaded may tell of one. */
+/* Nothing is known of another generation, and there is one lane: of several each is folded by itself, and a
+ * key's bits may be those of keys of another one. A notice that was met since the view was loaded may tell of
+ * a generation. */
 static bool is_alone(const struct control *c)
 {
     const struct log_filter *f = c->filter;
     const struct log_view *v = c->view;
     const struct held *h = f->slot[f->current];
-    return v->slot[v->current ^ 1].shape.number == 0 && !v->degraded && !c->went_back &&
+    return v->lane_count == 1 && v->slot[v->current ^ 1].shape.number == 0 && !v->degraded && !c->went_back &&
            f->slot[f->current ^ 1] == NULL && h != NULL && !h->stale &&
            h->shape.number == v->slot[v->current].shape.number && atomic_load(&f->notices) == c->notices;
 }

@@ -26,6 +26,14 @@ void eras_await_written(const struct log_member *m)
         fail_msg("it does not write: %s", m->last.text);
 }
 
+void eras_await_forgotten(const struct log_member *m)
+{
+    uint64_t until = clock_mono_us() + ERAS_GUARD_MS * UINT64_C(1000);
+    while (own_count(m->filter->lane[0].own) > 0 && clock_mono_us() < until)
+        clock_sleep_us(1000);
+    assert_int_equal(own_count(m->filter->lane[0].own), 0);
+}
+
 void eras_answer_roll_call(const uint8_t id[LOG_WRITER_BYTES])
 {
     struct error e = {""};

@@ -11,6 +11,10 @@ enum { ERAS_GUARD_MS = 20000 };
 bool eras_has_written(const struct log_member *m);
 void eras_await_written(const struct log_member *m);
 
+/* Wait until @m has forgotten its own entries: the shards have their keys, and the view, which is usually on
+ * another node, says so. */
+void eras_await_forgotten(const struct log_member *m);
+
 /* Answer the roll call as @id, which has no entry to append again. */
 void eras_answer_roll_call(const uint8_t id[LOG_WRITER_BYTES]);
 /* The node may have lost what it had. */

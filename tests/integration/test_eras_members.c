@@ -241,16 +241,6 @@ static void forget_behind(const struct lane *lane, const char *last)
     freeReplyObject(r);
 }
 
-/* Wait until the process has forgotten its own entries: the shards have their keys, and the view, which is
- * usually on another node, says so. */
-static void wait_until_forgotten(struct log_member *m)
-{
-    uint64_t until = clock_mono_us() + ERAS_GUARD_MS * UINT64_C(1000);
-    while (own_count(m->filter->lane[0].own) > 0 && clock_mono_us() < until)
-        clock_sleep_us(1000);
-    assert_int_equal(own_count(m->filter->lane[0].own), 0);
-}
-
 /* The writer is killed, and its node goes back to before it added and folded keys. Of two processes that only
  * check, the one that has read these keys writes them, before the other one, which has none, says so. */
 static void test_who_has_all__stands_in_before_who_has_not(void **state)
@@ -265,7 +255,7 @@ static void test_who_has_all__stands_in_before_who_has_not(void **state)
     assert_int_equal(log_member_count(&all, 0, 1, KEY_ABSENT), 1);
     note(&past);
     assert_int_equal(log_member_added(&gone, 0, KEYS), KEYS);
-    wait_until_forgotten(&gone);
+    eras_await_forgotten(&gone);
     assert_int_equal(log_member_count(&all, 0, KEYS, KEY_PRESENT), KEYS);
     assert_int_equal(log_member_count(&none, 0, KEYS, KEY_PRESENT), KEYS);
     memcpy(id, gone.filter->writer, sizeof(id));
@@ -292,15 +282,15 @@ static void one_writes_before_the_other(bool lost)
     assert_int_equal(log_member_added(&first, 1000, 1), 1);
     log_members_open(&second, &on.nodes, &on.names, UINT64_MAX, true);
     assert_int_equal(log_member_added(&second, 1001, 1), 1);
-    wait_until_forgotten(&second);
-    wait_until_forgotten(&first);
+    eras_await_forgotten(&second);
+    eras_await_forgotten(&first);
     assert_int_equal(log_member_count(&first, 1000, 2, KEY_PRESENT), 2);
     log_member_pause(&first);
     note(&past);
     lane_key(&lane.key, &on.names, 0, 1);
     last_entry(&lane, last);
     assert_int_equal(log_member_added(&second, 0, KEYS), KEYS);
-    wait_until_forgotten(&second);
+    eras_await_forgotten(&second);
     log_member_pause(&second);
     forget_behind(&lane, last);
     go_back(&past);
@@ -348,7 +338,7 @@ static void test_a_shard_that_nobody_can_write__degrades_the_filter(void **state
     (void)state;
     log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
     assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
-    wait_until_forgotten(&m);
+    eras_await_forgotten(&m);
     log_member_pause(&m);
     eras_shard_key(0, &key);
     must(client_ok(&on.client, &e, "SET %b theirs", key.text, key.length), e);
@@ -449,12 +439,12 @@ static void test_a_generation_with_the_number_of_another__is_loaded(void **state
     clock_is_behind();
     log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
     assert_int_equal(log_member_added(&m, 1000, 1), 1);
-    wait_until_forgotten(&m);
+    eras_await_forgotten(&m);
     note_home(was);
     has_made(2);
     const struct generation before = on.view->slot[0].shape;
     assert_int_equal(log_member_added(&m, 2000, 1), 1);
-    wait_until_forgotten(&m);
+    eras_await_forgotten(&m);
     wait_until_reads(&m, 2);
     log_member_pause(&m);
     home_goes_back(was, 2);
@@ -465,7 +455,7 @@ static void test_a_generation_with_the_number_of_another__is_loaded(void **state
     log_members_open(&other, &on.nodes, &on.names, UINT64_MAX, true);
     assert_int_equal(log_member_added(&other, 0, KEYS), KEYS);
     assert_int_equal(log_member_added(&other, KEYS, 1), 1);
-    wait_until_forgotten(&other);
+    eras_await_forgotten(&other);
     lane_key(&lane.key, &on.names, 0, 1);
     freeReplyObject(client_command(&on.client, "XTRIM %b MAXLEN 1", lane.key.text, lane.key.length));
     log_member_go_on(&m);

@@ -65,12 +65,13 @@ static size_t kept(const struct log_member *m)
     return own_count(m->filter->lane[0].own);
 }
 
-static void await_forgotten(const struct log_member *m)
+/* Open a member, and have it add keys, until they are folded and need no entry. */
+static void open_with_keys(struct log_member *m)
 {
-    uint64_t until = clock_mono_us() + ERAS_GUARD_MS * UINT64_C(1000);
-    while (kept(m) > 0 && clock_mono_us() < until)
-        clock_sleep_us(1000);
-    assert_int_equal(kept(m), 0);
+    log_members_open(m, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(m, 0, KEYS), KEYS);
+    eras_await_forgotten(m);
+    await_term(m);
 }
 
 static void test_keys_that_are_there__are_not_appended(void **state)
@@ -79,10 +80,7 @@ static void test_keys_that_are_there__are_not_appended(void **state)
     struct error e = {""};
     struct log_member m;
     (void)state;
-    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
-    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
-    await_forgotten(&m);
-    await_term(&m);
+    open_with_keys(&m);
     assert_false(appends(&m));
     assert_int_equal(kept(&m), 0); /* the shards have them */
     must(log_member_add(&m, 0, 2 * KEYS, answers, &e), e);
@@ -105,7 +103,7 @@ static void test_keys_that_are_there__are_kept_until_they_are_folded(void **stat
     log_members_open(&first, &on.nodes, &on.names, UINT64_MAX, false);
     eras_open(&second, UINT64_MAX, ERAS_HASTY_US);
     assert_int_equal(log_member_added(&second, 1000, 1), 1); /* it is a writer, and the lane is folded */
-    await_forgotten(&second);
+    eras_await_forgotten(&second);
     log_set_folding(second.control, false);
     assert_int_equal(log_member_added(&first, 0, KEYS), KEYS);
     assert_int_equal(log_member_count(&second, 0, KEYS, KEY_PRESENT), KEYS);
@@ -126,7 +124,7 @@ static void test_keys_that_are_there__are_kept_until_they_are_folded(void **stat
         clock_sleep_us(1000);
     assert_true(is_of(&end, &second, KEYS)); /* appended again */
     log_set_folding(second.control, true);
-    await_forgotten(&second);
+    eras_await_forgotten(&second);
     log_member_close(&second);
 }
 
@@ -135,10 +133,7 @@ static void test_behind_a_notice__keys_are_appended_until_the_view_is_loaded(voi
 {
     struct log_member m;
     (void)state;
-    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
-    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
-    await_forgotten(&m);
-    await_term(&m);
+    open_with_keys(&m);
     log_member_pause(&m);
     assert_false(appends(&m));
     log_view_notify(on.link, &on.names);
@@ -157,10 +152,7 @@ static void test_while_a_generation_is_built__keys_are_appended(void **state)
     struct log_member m;
     struct builder *b;
     (void)state;
-    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
-    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
-    await_forgotten(&m);
-    await_term(&m);
+    open_with_keys(&m);
     log_member_pause(&m); /* it does not load the view */
     assert_false(appends(&m));
     eras_case_load();
@@ -183,13 +175,10 @@ static void test_memory_of_before_a_failover__does_not_count(void **state)
 {
     struct log_member m, late;
     (void)state;
-    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
-    log_members_open(&late, &on.nodes, &on.names, UINT64_MAX, false);
-    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
-    assert_int_equal(log_member_count(&late, 0, KEYS, KEY_PRESENT), KEYS);
+    open_with_keys(&m);
     log_members_await_loaded(&m);
-    await_forgotten(&m);
-    await_term(&m);
+    log_members_open(&late, &on.nodes, &on.names, UINT64_MAX, false);
+    assert_int_equal(log_member_count(&late, 0, KEYS, KEY_PRESENT), KEYS);
     await_term(&late);
     eras_lose();
     assert_int_equal(log_member_count(&late, 1000, 1, KEY_ABSENT), 1); /* it reads under the new id */
@@ -203,14 +192,37 @@ static void test_memory_of_before_a_failover__does_not_count(void **state)
     log_member_close(&m);
 }
 
+/* Bits of a key may be those of keys of another lane, whose entries are lost and folded by themselves. */
+static void test_where_there_are_two_lanes__keys_are_appended(void **state)
+{
+    struct error e = {""};
+    struct log_member m;
+    (void)state;
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(log_member_make(on.link, &on.names, 1000, 2, 32768, &e), e);
+    eras_case_load();
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
+    uint64_t key = log_members_key_of(on.view, 0, 0);
+    assert_int_equal(log_member_added(&m, key, 1), 1);
+    eras_await_forgotten(&m);
+    log_members_await_loaded(&m);
+    for (unsigned i = 0; i < 20; i++) {
+        struct last before = last();
+        assert_int_equal(log_member_added(&m, key, 1), 0);
+        struct last after = last();
+        assert_true(strcmp(before.id, after.id) != 0 && is_of(&after, &m, 1));
+        clock_sleep_us(10 * 1000);
+    }
+    log_member_close(&m);
+}
+
 /* What was looked for in one term does not count in the next one, which may be of another generation. */
 static void test_a_term__is_that_of_the_look(void **state)
 {
     struct log_member m;
     (void)state;
-    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
-    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
-    await_term(&m);
+    open_with_keys(&m);
     uint64_t term = atomic_load(&m.filter->term);
     assert_true(log_filter_hooks.is_term(&m.filter->lane[0], term));
     log_view_notify(on.link, &on.names);
@@ -229,6 +241,7 @@ int main(void)
         ERAS_TEST(test_behind_a_notice__keys_are_appended_until_the_view_is_loaded),
         ERAS_TEST(test_while_a_generation_is_built__keys_are_appended),
         ERAS_TEST(test_memory_of_before_a_failover__does_not_count),
+        ERAS_TEST(test_where_there_are_two_lanes__keys_are_appended),
         ERAS_TEST(test_a_term__is_that_of_the_look),
     };
     return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);

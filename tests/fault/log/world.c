@@ -126,8 +126,9 @@ static bool begin(struct log_world *w, const struct log_injection *k, uint64_t s
         names_init(&w->names, "tb", "f", 1, e) != ERR_OK)
         return false;
     w->link = sync_client_new(&w->servers.nodes, REPLY_MS, NULL);
-    if (log_member_make(w->link, &w->names, k->capacity != 0 ? k->capacity : 2 * LEDGER_NEVER, 2, 32768, e) !=
-        ERR_OK)
+    unsigned lanes = 1 + seed % 2; /* with one, as the service has it, keys that are there are not appended */
+    if (log_member_make(w->link, &w->names, k->capacity != 0 ? k->capacity : 2 * LEDGER_NEVER, lanes, 32768,
+                        e) != ERR_OK)
         return false;
     for (unsigned i = 0; i < WORKERS; i++)
         if (!log_world_start_worker(w, i))

@@ -76,8 +76,8 @@ proctype writer()
 {
     bool has, kept, stale, reads, r_has, r_noticed, saw, loads, noticed;
     byte at = 1, in = 1, own_in = 1, kept_at, kept_in, r_in, r_end, held, sole, term, asked, l_building;
-    /* own_in: the era that its list of own entries is in. sole: the number of the term in which there is one generation alone; 0: there may be two. asked: the term in
-     * which the add looked into memory */
+    /* own_in: the era that its list of own entries is in. sole: the number of the term in which there is one generation
+     * alone; 0: there may be two. asked: the term in which the add looked into memory */
 end:
     do
     /* an add looks into memory, and waits for a tail read that begins now or later */
