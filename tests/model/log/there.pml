@@ -2,9 +2,9 @@
 /* An add of a key that memory has already appends nothing: a tail read that began behind it acknowledges it, as if its
  * entry were the last one that was read. Somebody else had appended the key, was never told that it is there, and does
  * not append it again. The lane's node fails over to a replica that lags; the shards are on a node that loses nothing.
- * The writer that acknowledged the key keeps it until the lane is folded up to there. Beside that a generation is built:
- * from the rows that it finds once the transactions that were open at S0 have ended, and the entries behind S0. The
- * key's row is committed behind its acknowledgement. README.md says what is left out.
+ * The writer that acknowledged the key keeps it until the lane is folded up to there. Beside that a generation is
+ * built: from the rows that it finds once the transactions that were open at S0 have ended, and the entries behind S0.
+ * The key's row is committed behind its acknowledgement. README.md says what is left out.
  *
  * denied: the key was acknowledged, and whoever loads the shards and reads the tail does not have it. */
 
@@ -62,7 +62,7 @@ end:
            od;
            entry = (entry > last -> 0 : entry);
            notice = (notice > last -> 0 : notice) }
-    :: d_step { view_era != era && said -> view_era = era; folded = 1; behind = 1 } /* whoever is the last one to answer */
+    :: d_step { view_era != era && said -> view_era = era; folded = 1; behind = 1 } /* by the last one to answer */
     od
 }
 
