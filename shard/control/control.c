@@ -283,10 +283,13 @@ static void forget_own(struct control *c)
     atomic_store(&f->own_share, share > c->log_max / 8 ? share : c->log_max / 8);
     for (unsigned i = 0; i < f->lanes; i++)
         roll_forget(&c->roll, c->view, i, f->lane[i].own);
-    if (atomic_load(&f->wants_fold) && log_filter_fullness(f) < SHARE_WHOLE) {
+    unsigned full = log_filter_fullness(f);
+    if (!atomic_load(&f->wants_fold))
+        return;
+    if (full < SHARE_MUCH)
         atomic_store(&f->wants_fold, false);
+    if (full < SHARE_WHOLE)
         log_filter_changed(f);
-    }
 }
 
 /* Load the view, and do what must precede all else. A lane that cannot be mended keeps no other one from

@@ -129,7 +129,7 @@ static enum binding slow_down(struct key_request *q)
 {
     struct log_filter *f = q->filter;
     unsigned full = log_filter_fullness(f);
-    if (full >= SHARE_WHOLE && !atomic_exchange(&f->wants_fold, true))
+    if (full >= SHARE_MUCH && !atomic_load(&f->wants_fold) && !atomic_exchange(&f->wants_fold, true))
         f->wake(f->wake_arg);
     if (full >= SHARE_WHOLE &&
         log_filter_fullness(f) >= SHARE_WHOLE) /* the control may have made room before it was told */

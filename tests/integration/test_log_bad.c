@@ -269,6 +269,30 @@ static void test_a_process_with_its_share_of_the_log__waits_for_the_folder(void 
     solo_close(&folder);
 }
 
+/* The folder does not wait for its next look or interval: what comes meanwhile would be slowed down. */
+static void test_a_process_with_much_of_its_share_of_the_log__folds_at_once(void **state)
+{
+    const struct control_options o = {.folds = true,
+                                      .log_max = LOG_MAX,
+                                      .fold_interval_us = 60 * 1000000,
+                                      .look_interval_us = 60 * 1000000};
+    const bool never = false;
+    unsigned key = 0;
+    (void)state;
+    has_inside = false;
+    solo_open(&solo, &on.nodes, &on.names, UINT64_MAX, &o);
+    for (unsigned fold = 0; fold < 3; fold++) {
+        while (log_filter_fullness(solo.filter) < SHARE_MUCH)
+            assert_int_equal(solo_ask(&solo, true, key++), KEY_ADDED);
+        assert_int_equal(solo_ask(&solo, true, key++), KEY_ADDED);
+        for (unsigned i = 0; i < 200 && log_filter_fullness(solo.filter) >= SHARE_MUCH; i++)
+            solo_run(&solo, &never, 10);
+        assert_true(log_filter_fullness(solo.filter) < SHARE_MUCH);
+    }
+    for (unsigned i = 0; i < key; i++)
+        assert_int_equal(solo_ask(&solo, false, i), KEY_PRESENT);
+}
+
 /* --- shards --- */
 
 /* Store a position as if something had been folded: else empty shards would not be read. */
@@ -562,6 +586,7 @@ int main(void)
         BAD_TEST(test_a_lane_whose_last_id_is_the_highest__is_replaced),
         BAD_TEST(test_a_lane_of_log_max_bytes__takes_no_keys_until_it_is_folded),
         BAD_TEST(test_a_process_with_its_share_of_the_log__waits_for_the_folder),
+        BAD_TEST(test_a_process_with_much_of_its_share_of_the_log__folds_at_once),
         BAD_TEST(test_a_shard_of_a_later_format__asks_for_an_upgrade),
         BAD_TEST(test_a_header_that_is_damaged__is_named),
         BAD_TEST(test_a_string_of_somebody_else__is_named),
