@@ -7,8 +7,9 @@
  * - the process dies: the rows are still there;
  * - a notification is missing: outbox_next() reads every half second;
  * - there are two readers: both get the rows, and the second one to delete finds none;
- * - the outbox is dropped and recreated, and its numbers start again: a delete names the table's oid, too,
- *   and a read compares it. */
+ * - the outbox is dropped and recreated: a read compares the table's oid;
+ * - the outbox is truncated or rewritten, and its numbers may start again: a delete names the table's file,
+ * too, and what was taken from another file is no longer remembered. */
 #include "migrate/change/outbox.h"
 
 #include <stdbool.h>
@@ -33,10 +34,11 @@ struct taken {
 struct outbox {
     struct connection *connection;
     char oid[CONNECTION_OID_MAX];
-    char name[288];  /* the outbox, as the server quotes it */
-    uint64_t server; /* as outbox_server() */
-    PGresult *page;  /* holds the ids of the last batch */
-    uint64_t mark;   /* mark of the last batch */
+    char file[CONNECTION_OID_MAX]; /* the table's, from which the taken rows were read */
+    char name[288];                /* the outbox, as the server quotes it */
+    uint64_t server;               /* as outbox_server() */
+    PGresult *page;                /* holds the ids of the last batch */
+    uint64_t mark;                 /* mark of the last batch */
     struct feed_row rows[OUTBOX_BATCH_MAX];
     size_t taken_count;
     struct taken taken[OUTBOX_UNCONFIRMED_MAX]; /* sorted by mark */
@@ -156,6 +158,7 @@ enum err outbox_open(struct outbox **out, const struct outbox_options *options, 
     struct outbox *o = calloc(1, sizeof(*o));
     if (o == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
+    o->file[0] = '0';          /* none yet */
     o->mark = clock_mono_us(); /* larger than every mark of an outbox that was opened earlier */
     enum err err = connection_open(&o->connection, CONNECTION_SQL, options->dsn, options->application,
                                    options->timeout_ms, options->watch, e);
@@ -206,15 +209,17 @@ static void put_taken(const struct outbox *o, size_t count, struct buffer *out)
 }
 
 /* run_open() of a statement about the first @count taken rows. */
-static enum err run_taken(struct outbox *o, const char *name, size_t count, struct sql_binding more,
-                          PGresult **out, struct error *e)
+static enum err run_taken(struct outbox *o, const char *name, size_t count, const char *limit, PGresult **out,
+                          struct error *e)
 {
     struct buffer taken = {0};
     put_taken(o, count, &taken);
     const char *text = buffer_text(&taken);
-    enum err err = buffer_failed(&taken)
-                       ? error_set(e, ERR_NOMEM, "out of memory")
-                       : run_open(o, name, SQL_BINDINGS({"outbox", o->name}, {"taken", text}, more), out, e);
+    enum err err = buffer_failed(&taken) ? error_set(e, ERR_NOMEM, "out of memory")
+                                         : run_open(o, name,
+                                                    SQL_BINDINGS({"outbox", o->name}, {"taken", text},
+                                                                 {"file", o->file}, {"limit", limit}),
+                                                    out, e);
     buffer_fini(&taken);
     return err;
 }
@@ -232,7 +237,17 @@ static enum err read_page(struct outbox *o, struct error *e)
     (void)snprintf(limit, sizeof(limit), "%zu", room_of(o));
     PQclear(o->page);
     o->page = NULL;
-    return run_taken(o, "outbox_read", o->taken_count, (struct sql_binding){"limit", limit}, &o->page, e);
+    return run_taken(o, "outbox_read", o->taken_count, limit, &o->page, e);
+}
+
+/* What was taken from another file is gone, or is on the page once more. */
+static void forget_other_file(struct outbox *o)
+{
+    const char *file = PQgetvalue(o->page, 0, 4);
+    if (strcmp(file, o->file) == 0)
+        return;
+    o->taken_count = 0;
+    (void)snprintf(o->file, sizeof(o->file), "%s", file);
 }
 
 /* Copy row @i of the page to the batch and to `taken`. The caller counts it only when the whole page was
@@ -262,6 +277,8 @@ static enum err take_page(struct outbox *o, struct feed_batch *batch, struct err
     int count = PQntuples(o->page);
     bool all = (size_t)count < room_of(o);
     enum err err = ERR_OK;
+    if (count > 0)
+        forget_other_file(o);
     for (int i = 0; i < count && err == ERR_OK; i++)
         err = take_row(o, i, e);
     if (err != ERR_OK)
@@ -306,7 +323,7 @@ enum err outbox_confirm(struct outbox *o, uint64_t mark, struct error *e)
         count++;
     if (count == 0)
         return ERR_OK;
-    enum err err = run_taken(o, "outbox_delete", count, (struct sql_binding){"oid", o->oid}, NULL, e);
+    enum err err = run_taken(o, "outbox_delete", count, "0", NULL, e);
     if (err != ERR_OK)
         return err;
     o->taken_count -= count;

@@ -196,6 +196,34 @@ static void test_outbox__that_is_dropped_under_its_reader_is_an_error(void **sta
     PQfinish(pg);
 }
 
+/* Its numbers start again, too, and the table is the same one. Rows that a rewrite keeps may come twice. */
+static void test_outbox__that_is_truncated_or_rewritten_under_its_reader_gives_every_row(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    struct outboxes_setup setup = {.table = "cleared", .outbox = "of_cleared"};
+    struct error e = {0};
+    database_run(pg, "CREATE TABLE cleared (id int PRIMARY KEY, code text)");
+    outboxes_install(p, &setup);
+    struct outbox *o = outboxes_open(p, "of_cleared", "cleared");
+    database_run(pg, "INSERT INTO cleared VALUES (1), (2)");
+    uint64_t mark = outboxes_next(o, "1|2");
+    database_run(pg, "TRUNCATE of_cleared RESTART IDENTITY");
+    database_run(pg, "INSERT INTO cleared VALUES (3), (4), (5)");
+    must(outbox_confirm(o, mark, &e), &e);
+    mark = outboxes_next(o, "3|4|5");
+    database_run(pg, "TRUNCATE of_cleared RESTART IDENTITY");
+    database_run(pg, "INSERT INTO cleared VALUES (6)");
+    mark = outboxes_next(o, "6");
+    database_run(pg, "VACUUM FULL of_cleared");
+    must(outbox_confirm(o, mark, &e), &e);
+    mark = outboxes_next(o, "6");
+    must(outbox_confirm(o, mark, &e), &e);
+    outboxes_expect(pg, "of_cleared", "");
+    outbox_close(o);
+    PQfinish(pg);
+}
+
 /* A writer thread. Its transactions write some rows; some roll back, some have savepoints. */
 struct writer {
     pthread_t thread;
@@ -344,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_outbox_open__refuses_a_standby),
         cmocka_unit_test(test_outbox_open__needs_select_and_delete_and_no_more),
         cmocka_unit_test(test_outbox__that_is_dropped_under_its_reader_is_an_error),
+        cmocka_unit_test(test_outbox__that_is_truncated_or_rewritten_under_its_reader_gives_every_row),
         cmocka_unit_test(test_outbox__gives_every_row_of_many_writers),
         cmocka_unit_test(test_outbox__has_room_for_two_readers),
     };
