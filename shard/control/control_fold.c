@@ -438,8 +438,7 @@ static bool doubts_one(const struct control *c)
 
 static enum err fold_as_due(struct control *c, struct error *e)
 {
-    uint64_t now = clock_mono_us(),
-             interval = c->fold_interval_us != 0 ? c->fold_interval_us : DUE_INTERVAL_US;
+    uint64_t now = clock_mono_us();
     bool held = lease_is_held(&c->lease);
     /* reasons: what others have added; removals that must be folded; what the readers went back behind */
     bool reads = held || c->removal.begun || (c->folds && c->is_behind);
@@ -466,7 +465,7 @@ static enum err fold_as_due(struct control *c, struct error *e)
     if (code == ERR_OK && held && due <= now)
         code = fold_now(c, e);
     if (held)
-        c->fold_next = now + interval;
+        c->fold_next = fold_look(&facts, now);
     else if (due != DUE_NEVER)
         c->fold_next = due > c->lease.again ? due : c->lease.again;
     return code;

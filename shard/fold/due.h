@@ -35,6 +35,9 @@ struct due_facts {
 
 /* When to fold; DUE_NEVER: there is nothing to fold. */
 uint64_t fold_due(const struct due_facts *f);
+/* When the folder looks again at what is unfolded: after an interval, or earlier, when half of much has come,
+ * at the rate of what came from the last fold until @now. */
+uint64_t fold_look(const struct due_facts *f, uint64_t now);
 
 /* True if a lane with so many bytes in Redis (lane_trim()) takes no more keys: adds are refused with
  * ERR_NOMEM, as Redis refuses them at maxmemory; checks go on. */

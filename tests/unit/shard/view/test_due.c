@@ -44,6 +44,32 @@ static void test_fold_due__by_what_is_not_folded(void **state)
     }
 }
 
+static void test_fold_look__comes_earlier_where_more_comes(void **state)
+{
+    static const struct {
+        struct due_facts facts;
+        uint64_t after;
+    } rows[] = {
+        {{.last = 0}, S},
+        {{.last = 9 * S}, S},
+        {{.last = 9 * S, .unfolded_bytes = 4 * MIB - 1}, S}, /* 4 MiB/s: half of much in a second */
+        {{.last = 9 * S, .unfolded_bytes = 16 * MIB - 1}, S / 4},
+        {{.last = 9 * S + S / 2, .unfolded_bytes = 8 * MIB - 1}, S / 4},
+        {{.last = 9 * S, .unfolded_bytes = 200 * MIB}, DUE_LEAST_US},
+        {{.last = 9 * S, .unfolded_bytes = 4 * MIB - 1, .interval = 2 * S}, S},
+        {{.last = 9 * S, .unfolded_bytes = 200 * MIB, .interval = 1000}, 1000},
+    };
+    (void)state;
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct due_facts facts = rows[i].facts;
+        facts.log_max = LOG_MAX_DEFAULT;
+        if (fold_look(&facts, 10 * S) != 10 * S + rows[i].after)
+            fail_msg("row %u: after %llu, not %llu", i,
+                     (unsigned long long)fold_look(&facts, 10 * S) - 10 * S,
+                     (unsigned long long)rows[i].after);
+    }
+}
+
 static void test_log__is_full_at_its_bound(void **state)
 {
     (void)state;
@@ -56,6 +82,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fold_due__by_what_is_not_folded),
+        cmocka_unit_test(test_fold_look__comes_earlier_where_more_comes),
         cmocka_unit_test(test_log__is_full_at_its_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
