@@ -89,10 +89,13 @@ enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e)
         (void)readers_rest(d->readers);
     if (code == ERR_OK && d->control.paused && d->built_here && (code = driver_checkpoint(d, e)) == ERR_OK)
         driver_end_build(d);
+    bool waited = atomic_load(d->o->waits);
     while (code == ERR_OK && d->control.paused) {
+        atomic_store(d->o->waits, true);
         clock_sleep_us(NAP_US);
         code = driver_look(d, "an operator to resume", e);
     }
+    atomic_store(d->o->waits, waited);
     if (paused)
         readers_go_on(d->readers);
     return code;

@@ -210,6 +210,8 @@ MUST_CHECK enum err driver_newest(struct driver *d, char out[SOURCE_HORIZON_MAX]
 MUST_CHECK enum err driver_unchanged(struct driver *d, struct error *e);
 /* After an error of the source, the next use opens it again. Returns @code. */
 enum err driver_source_failed(struct driver *d, enum err code);
+/* Close the connections: the job is going to wait for long. The next use opens them again. */
+void driver_source_leave(struct driver *d);
 /* Wait until every transaction that is open now has ended. */
 MUST_CHECK enum err driver_settle_now(struct driver *d, struct error *e);
 /* Wait until all that is committed by now is visible on the server that rows are read from. Each reader waits

@@ -514,6 +514,67 @@ static void test_verify__refuses_a_generation_that_lacks_an_old_row(void **state
     present_everywhere(0, ROWS);
 }
 
+enum { PLACES = 16 /* JOBS_MAX of the runner */ };
+
+static void each_of_many(const char *command, const char *field, const char *value)
+{
+    for (unsigned i = 0; i < PLACES; i++) {
+        struct error e = {""};
+        char text[64], name[16];
+        (void)snprintf(name, sizeof(name), "few-%u", i);
+        (void)snprintf(text, sizeof(text), "%s %s", command, name);
+        if (command[0] != '\0')
+            fixture_ask(&fixture, 0, text);
+        must(client_wait_status(&fixture.client[0], name, field, value, OTHER_MS, &e), e);
+    }
+}
+
+static int64_t sessions_of_jobs(void)
+{
+    PGresult *r =
+        PQexec(fixture.db, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'twinbloom job'");
+    assert_int_equal(PQresultStatus(r), PGRES_TUPLES_OK);
+    int64_t count = strtoll(PQgetvalue(r, 0, 0), NULL, 10);
+    PQclear(r);
+    return count;
+}
+
+/* As many jobs as a coordinator drives only wait for the end of their grace time. */
+static void test_grace__lets_other_filters_be_built(void **state)
+{
+    (void)state;
+    static char filters[(PLACES + 2) * 160];
+    struct error e = {""};
+    size_t used = (size_t)snprintf(filters, sizeof(filters),
+                                   "[filter " FILTER "]\ncapacity = 60000\nerror_rate = 0.001\n"
+                                   "table = short_link\nkey = code\nfollow = no\ngrace = 60s\n");
+    fixture_sql(fixture.db, "CREATE TABLE few AS SELECT id, code FROM short_link WHERE id <= 100");
+    fixture_sql(fixture.db, "ALTER TABLE few ADD PRIMARY KEY (id)");
+    for (unsigned i = 0; i < PLACES; i++)
+        used += (size_t)snprintf(filters + used, sizeof(filters) - used,
+                                 "[filter few-%u]\ncapacity = 1000\ntable = few\nkey = code\nfollow = no\n"
+                                 "grace = 60s\n",
+                                 i);
+    const struct daemon_options o = {.nodes = fixture.node_list,
+                                     .dsn = fixture.postgres.dsn,
+                                     .expansion = options.expansion,
+                                     .filters = filters};
+    must(daemon_rewrite(&fixture.daemon[0], &o, &e), e);
+    must(daemon_reload(&fixture.daemon[0], &e), e);
+    each_of_many("", "built", "1");
+    each_of_many("", "job_state", "done");
+    each_of_many("TB.REBUILD", "job_step", "grace");
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
+    fixture_wait(&fixture, 0, "job_step", "grace");
+    present_everywhere(0, ROWS);
+    assert_int_equal(sessions_of_jobs(), 0);
+    fixture_ask(&fixture, 0, "TB.ROLLBACK " FILTER);
+    fixture_wait(&fixture, 0, "job_step", "hold");
+    fixture_ask(&fixture, 0, "TB.CUTOVER " FILTER);
+    fixture_wait(&fixture, 0, "job_step", "grace");
+    each_of_many("TB.FINISH", "job_state", "done");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, quiet)
@@ -532,6 +593,7 @@ int main(void)
         TEST(test_scan__pauses_half_of_the_readers_while_clients_are_active),
         TEST(test_verify__says_what_is_missing_and_why_and_adds_it),
         TEST(test_verify__refuses_a_generation_that_lacks_an_old_row),
+        TEST(test_grace__lets_other_filters_be_built),
     };
     return fixture_run_tests(&fixture, &options, tests);
 }
