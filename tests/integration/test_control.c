@@ -293,6 +293,35 @@ static void test_pause__outlives_the_coordinator_and_can_be_aborted(void **state
     present_everywhere(0, ROWS);
 }
 
+/* Rows that the catch-up has found before the pause are not looked for again. */
+static void test_pause__of_a_catch_up_keeps_what_it_has_found(void **state)
+{
+    (void)state;
+    enum { FIRST = 600000, FOUND = 2000 };
+    other_is("built", "1");
+    fixture_ask(&fixture, 0, "CONFIG SET filter." FILTER ".sweep no"); /* it would find them, too */
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_ask(&fixture, 0, "CONFIG SET filter." FILTER ".sweep yes");
+    fixture_wait(&fixture, 0, "job_step", "hold");
+    fixture_insert(fixture.db, FIRST, FOUND); /* without BF.ADD */
+    fixture_ask(&fixture, 0, "TB.THROTTLE " FILTER " 400");
+    fixture_ask(&fixture, 0, "TB.CUTOVER " FILTER);
+    fixture_wait(&fixture, 0, "job_step", "catch_up");
+    clock_sleep_us(2000000); /* of five seconds */
+    assert_status(0, "job_step", "catch_up");
+    fixture_ask(&fixture, 1, "TB.PAUSE " FILTER);
+    fixture_wait(&fixture, 1, "job_waiting_for", "an operator to resume");
+    fixture_ask(&fixture, 0, "TB.REBUILD " OTHER);
+    other_is("job_state", "running");
+    other_is("job_state", "done");
+    assert_status(1, "job_step", "catch_up");
+    fixture_ask(&fixture, 1, "TB.THROTTLE " FILTER " 0");
+    fixture_ask(&fixture, 1, "TB.RESUME " FILTER);
+    fixture_wait(&fixture, 1, "job_step", "grace");
+    present_everywhere(0, ROWS);
+    present_everywhere(FIRST, FOUND);
+}
+
 /* What a comparison has read needs the place of builds, so it begins again. */
 static void test_pause__of_a_full_verification_lets_other_filters_be_built(void **state)
 {
@@ -587,6 +616,7 @@ int main(void)
         TEST(test_pause__stops_the_scan_until_it_is_resumed),
         TEST(test_pause__lets_other_filters_be_built),
         TEST(test_pause__outlives_the_coordinator_and_can_be_aborted),
+        TEST(test_pause__of_a_catch_up_keeps_what_it_has_found),
         TEST(test_pause__of_a_full_verification_lets_other_filters_be_built),
         TEST(test_throttle__bounds_the_rows_a_second_until_it_is_lifted),
         TEST(test_throttle__gives_way_while_redis_is_slow),
