@@ -70,6 +70,7 @@ struct driver_options {
     const atomic_bool *stop; /* set by the thread's owner to get the thread back */
     /* Shared by the drivers of a process: one of them builds at a time, as each uses build_memory. */
     atomic_bool *building;
+    atomic_bool *waits; /* of this job: it only waits for an operator, or for the end of its grace time */
 };
 
 /* Drive one job to its end under @mutex (borrowed). ERR_OK: it is done, or there was nothing to do.

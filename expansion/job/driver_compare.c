@@ -41,40 +41,41 @@ static struct readers_work all_rows(const struct driver *d)
     return (struct readers_work){.tables = source_tables(d->source)};
 }
 
-static enum err look_after(struct driver *d, struct sink *s, struct error *e)
+/* Until the readers have ended, or (*@ended is false) an operator pauses the job. */
+static enum err look_after(struct driver *d, struct sink *s, bool *ended, struct error *e)
 {
     uint64_t seen = 0;
     for (;;) {
         enum err ended_with;
         struct readers_progress p;
-        bool ended = driver_readers_ended(d, LOOK_MS, &ended_with, e);
+        *ended = driver_readers_ended(d, LOOK_MS, &ended_with, e);
         readers_progress(d->readers, &p);
         d->pace.rows += p.rows - seen;
         seen = p.rows;
-        if (ended)
+        if (*ended)
             return ended_with;
         /* While the files are full, readers wait behind their pages. */
         enum err code = compare_is_full(s->compare) ? compare_finish(s->compare, e) : ERR_OK;
         if (code == ERR_OK)
-            code = driver_poll(d, driver_pace_reason(d), e);
+            code = driver_look(d, driver_pace_reason(d), e);
         driver_pace_readers(d);
-        if (code != ERR_OK)
+        if (code != ERR_OK || d->control.paused)
             return code;
     }
 }
 
 static enum err read_and_compare(struct driver *d, struct compare *compare, uint64_t seed, uint64_t mix,
-                                 struct error *e)
+                                 bool *ended, struct error *e)
 {
     struct sink sink = {.compare = compare, .seed = seed, .mix = mix};
     const struct readers_options o = driver_readers(d, all_rows(d), on_row, on_page, &sink);
     enum err code = readers_start(&d->readers, &o, e);
     if (code == ERR_OK)
-        code = look_after(d, &sink, e);
+        code = look_after(d, &sink, ended, e);
     atomic_store(&sink.stop, true);
     readers_stop(d->readers);
     d->readers = NULL;
-    return code == ERR_OK ? compare_finish(compare, e) : code;
+    return code == ERR_OK && *ended ? compare_finish(compare, e) : code;
 }
 
 /* --- missing keys --- */
@@ -99,26 +100,28 @@ static enum err pick(void *arg, size_t count, const char *const *keys, const siz
     return code;
 }
 
-/* @in is initialised. */
+/* @in is initialised. *@ended is false if a pause has ended it: it begins again, as what it holds needs the
+ * process's right to build, which the driver takes after all that may pause. */
 static enum err compare_with(struct driver *d, struct log_input *in, uint64_t seed, driver_keys_fn *missing,
-                             void *arg, struct driver_compared *out, struct error *e)
+                             void *arg, struct driver_compared *out, bool *ended, struct error *e)
 {
     const struct build_options o = driver_build_options(d);
     struct compare *compare = NULL;
     struct wanted w = {.seed = seed, .mix = in->generation->seed, .fn = missing, .arg = arg};
     uint64_t began = clock_mono_us();
-    enum err code = driver_take_build(d, e);
-    if (code == ERR_OK)
-        code = driver_replayed(d, e);
+    enum err code = driver_replayed(d, e);
     if (code == ERR_OK && d->o->scan_blocks)
         code = driver_parts(d, d->source, e);
+    if (code == ERR_OK)
+        code = driver_take_build(d, e);
     if (code == ERR_OK)
         code = compare_new(&compare, in, &o, e);
     if (code == ERR_OK)
         code = compare_load(compare, e);
     if (code == ERR_OK)
-        code = read_and_compare(d, compare, w.seed, w.mix, e);
-    if (code == ERR_OK) {
+        code = read_and_compare(d, compare, w.seed, w.mix, ended, e);
+    if (code == ERR_OK && *ended) {
+        log_input_fini(in); /* of what needs the right to build nothing is left */
         w.hashes = compare_missing(compare, &w.count);
         *out = (struct driver_compared){
             .rows = compare_tested(compare), .missing = compare_missing_total(compare), .handed = w.count};
@@ -134,11 +137,14 @@ static enum err compare_with(struct driver *d, struct log_input *in, uint64_t se
 enum err driver_compare(struct driver *d, driver_keys_fn *missing, void *arg, struct driver_compared *out,
                         struct error *e)
 {
-    struct log_input in = {.resident = NULL};
-    uint64_t seed;
-    enum err code = driver_input(d, &in, &seed, e);
-    if (code == ERR_OK)
-        code = driver_input_failed(d, compare_with(d, &in, seed, missing, arg, out, e), e);
-    log_input_fini(&in);
+    enum err code = ERR_OK;
+    for (bool ended = false; code == ERR_OK && !ended;) {
+        struct log_input in = {.resident = NULL};
+        uint64_t seed;
+        code = driver_input(d, &in, &seed, e);
+        if (code == ERR_OK)
+            code = driver_input_failed(d, compare_with(d, &in, seed, missing, arg, out, &ended, e), e);
+        log_input_fini(&in);
+    }
     return code;
 }

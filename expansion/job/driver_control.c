@@ -80,16 +80,22 @@ enum err driver_look(struct driver *d, const char *waiting_for, struct error *e)
     return code == ERR_OK ? report(d, waiting_for, e) : code;
 }
 
+/* A pause may be long, so the process's right to build is given back; driver_begin_build() takes it again. */
 enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e)
 {
     enum err code = driver_look(d, waiting_for, e);
     bool paused = d->control.paused && d->readers != NULL;
     if (paused)
         (void)readers_rest(d->readers);
+    if (code == ERR_OK && d->control.paused && d->built_here && (code = driver_checkpoint(d, e)) == ERR_OK)
+        driver_end_build(d);
+    bool waited = atomic_load(d->o->waits);
     while (code == ERR_OK && d->control.paused) {
+        atomic_store(d->o->waits, true);
         clock_sleep_us(NAP_US);
         code = driver_look(d, "an operator to resume", e);
     }
+    atomic_store(d->o->waits, waited);
     if (paused)
         readers_go_on(d->readers);
     return code;

@@ -34,11 +34,14 @@ enum err driver_hold(struct driver *d, struct error *e)
         return code;
     log_info("job_held", "filter=%s generation=%" PRIu64, log_quote(d->o->filter), driver_built(d)->number);
     driver_end_build(d); /* the hold may be long */
+    driver_source_leave(d);
+    atomic_store(d->o->waits, true);
     bool degraded = false;
     while (code == ERR_OK && d->control.hold && !degraded) {
         code = driver_nap(d, "an operator's cutover", e);
         degraded = driver_is_degraded(d, &looked_at);
     }
+    atomic_store(d->o->waits, false);
     if (code != ERR_OK)
         return code;
     d->request = REQUEST_CUTOVER; /* rows have come during the hold: catch up and verify again */
@@ -144,7 +147,10 @@ enum err driver_grace(struct driver *d, struct error *e)
     const struct generation *old = view_alternate(&d->view);
     if (old == NULL || !old->built) /* after a first build there is nothing to go back to */
         return ERR_OK;
-    for (uint64_t looked_at = 0;;) {
+    driver_source_leave(d);
+    atomic_store(d->o->waits, true);
+    enum err code = ERR_OK;
+    for (uint64_t looked_at = 0; code == ERR_OK;) {
         uint64_t now = clock_wall_us() / 1000;
         /* The wall clock may be set back. The wait is only for comfort, so wait at most the grace time from
          * now. */
@@ -152,11 +158,11 @@ enum err driver_grace(struct driver *d, struct error *e)
         if (now < d->record.switched_ms)
             d->record.switched_ms = now;
         if (passed >= d->o->grace_ms || driver_is_degraded(d, &looked_at))
-            return ERR_OK;
-        enum err code = driver_nap(d, "the end of the grace time", e);
-        if (code != ERR_OK)
-            return code;
+            break;
+        code = driver_nap(d, "the end of the grace time", e);
     }
+    atomic_store(d->o->waits, false);
+    return code;
 }
 
 /* The job's end allows an operator to remove nodes that the filter leaves, so no lane may stay there. */

@@ -129,7 +129,8 @@ uint64_t driver_items(const struct driver *d);
 MUST_CHECK enum err driver_input(struct driver *d, struct log_input *in, uint64_t *seed, struct error *e);
 /* Wait until this process answers from the generation that the view reads. */
 MUST_CHECK enum err driver_await_generation(struct driver *d, struct error *e);
-/* Take or give back the process's right to use build_memory: one job at a time has it. */
+/* Take or give back the process's right to use build_memory: one job at a time has it, and none while it is
+ * paused. The first polls, so d->build may be gone after it. */
 MUST_CHECK enum err driver_take_build(struct driver *d, struct error *e);
 void driver_end_build(struct driver *d);
 void driver_end_builder(struct driver *d);
@@ -170,8 +171,8 @@ void record_end(struct driver *d, const char *state, enum err code, const char *
 
 /* --- driver_control.c --- */
 /* Call it often in loops, with nothing under way on the client. It checks the mutex, stop, requests and a
- * pause, and writes progress every half second. ERR_MUTEX_LOST, ERR_BUSY, ERR_CANCELLED with d->request
- * set. */
+ * pause, and writes progress every half second. A pause ends d->build, so no reader may put keys into it.
+ * ERR_MUTEX_LOST, ERR_BUSY, ERR_CANCELLED with d->request set, errors of driver_checkpoint(). */
 MUST_CHECK enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e);
 /* As driver_poll(), without pausing. */
 MUST_CHECK enum err driver_look(struct driver *d, const char *waiting_for, struct error *e);
@@ -209,6 +210,8 @@ MUST_CHECK enum err driver_newest(struct driver *d, char out[SOURCE_HORIZON_MAX]
 MUST_CHECK enum err driver_unchanged(struct driver *d, struct error *e);
 /* After an error of the source, the next use opens it again. Returns @code. */
 enum err driver_source_failed(struct driver *d, enum err code);
+/* Close the connections: the job is going to wait for long. The next use opens them again. */
+void driver_source_leave(struct driver *d);
 /* Wait until every transaction that is open now has ended. */
 MUST_CHECK enum err driver_settle_now(struct driver *d, struct error *e);
 /* Wait until all that is committed by now is visible on the server that rows are read from. Each reader waits

@@ -45,15 +45,13 @@ enum err driver_input_failed(struct driver *d, enum err code, struct error *e)
 /* A coordinator builds one generation at a time. */
 enum err driver_take_build(struct driver *d, struct error *e)
 {
-    bool taken = false;
-    while (!d->built_here && !atomic_compare_exchange_strong(d->o->building, &taken, true)) {
-        enum err code = driver_nap(d, "another build of this coordinator", e);
-        if (code != ERR_OK)
-            return code;
-        taken = false;
+    enum err code = driver_poll(d, "", e);
+    while (code == ERR_OK && !d->built_here) {
+        d->built_here = !atomic_exchange(d->o->building, true);
+        if (!d->built_here)
+            code = driver_nap(d, "another build of this coordinator", e);
     }
-    d->built_here = true;
-    return ERR_OK;
+    return code;
 }
 
 void driver_end_build(struct driver *d)

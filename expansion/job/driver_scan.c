@@ -81,15 +81,13 @@ static enum err note_left(struct driver *d, struct error *e)
     return ERR_OK;
 }
 
-/* Note first what is left, then flush, then record it: so a driver that resumes reads again what was not
- * flushed. */
-static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
+/* Note what is left first (note_left()), then flush, then record it: so a driver that resumes reads again
+ * what was not flushed. */
+static enum err flush_and_record(struct driver *d, bool scan_ended, struct error *e)
 {
     uint64_t began = clock_mono_us();
     struct record *r = &d->record;
-    enum err code = note_left(d, e);
-    if (code == ERR_OK)
-        code = files_failed(driver_checkpoint(d, e), e);
+    enum err code = files_failed(driver_checkpoint(d, e), e);
     if (code != ERR_OK)
         return code;
     r->generation = driver_built(d)->number;
@@ -106,26 +104,31 @@ static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
     return code;
 }
 
-/* --- control of the readers --- */
-
-/* What the scan waits for, for people. */
-static const char *waits_for(const struct driver *d)
+static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
 {
-    bool silent = clock_mono_us() - d->progressed_at > SILENT_US;
-    return silent ? "an answer of Postgres" : driver_pace_reason(d);
+    enum err code = note_left(d, e);
+    return code == ERR_OK ? flush_and_record(d, scan_ended, e) : code;
 }
 
-static enum err look_after(struct driver *d, struct error *e)
+/* --- control of the readers --- */
+
+/* Until the readers have ended, or (*@ended is false) an operator pauses the job. Pages that are under way
+ * then may end, so that few rows are read and counted twice. */
+static enum err look_after(struct driver *d, bool *ended, struct error *e)
 {
-    for (;;) {
+    for (bool rests = false;;) {
         enum err ended_with;
         struct readers_progress progress;
-        bool ended = driver_readers_ended(d, LOOK_MS, &ended_with, e);
+        *ended = driver_readers_ended(d, LOOK_MS, &ended_with, e);
         readers_progress(d->readers, &progress);
         count_progress(d, &progress);
-        if (ended)
+        if (*ended)
             return ended_with;
-        enum err code = driver_poll(d, waits_for(d), e);
+        bool silent = clock_mono_us() - d->progressed_at > SILENT_US;
+        enum err code = driver_look(d, silent ? "an answer of Postgres" : driver_pace_reason(d), e);
+        rests |= code == ERR_OK && d->control.paused;
+        if (rests && (readers_rest(d->readers) || silent))
+            return code;
         driver_pace_readers(d);
         if (code == ERR_OK && (clock_mono_us() > d->checkpoint_at || build_wants_flush(d->build)))
             code = checkpoint(d, false, e);
@@ -177,18 +180,25 @@ static enum err read_all(struct driver *d, struct error *e)
     d->before.skipped_empty = r->skipped_empty;
     d->paced = 0;
     d->progressed_at = clock_mono_us();
+    bool ended = false;
     enum err code = readers_start(&d->readers, &o, e);
     if (code == ERR_OK)
-        code = look_after(d, e);
+        code = look_after(d, &ended, e);
     if (d->readers != NULL && code == ERR_OK)
-        code = checkpoint(d, true, e);
+        code = ended ? checkpoint(d, true, e) : note_left(d, e);
     else if (d->readers != NULL)
         (void)note_left(d, &(struct error){.text = ""}); /* best effort: the step may be retried */
     atomic_store(&sink.stop, true);
     readers_stop(d->readers);
     d->readers = NULL;
     free(ends);
-    return code;
+    for (unsigned i = 0; i < d->o->readers; i++) { /* a flush waits for a writer in the middle of a page */
+        struct error why;
+        enum err page = build_page_end(d->build, i, &why);
+        if (page != ERR_OK && code == ERR_OK)
+            code = files_failed(error_set(e, page, "%s", why.text), e);
+    }
+    return code == ERR_OK && !ended ? flush_and_record(d, false, e) : code;
 }
 
 struct readers_options driver_readers(struct driver *d, struct readers_work work,
@@ -238,10 +248,8 @@ static enum err write_scanned(struct driver *d, struct error *e)
     return record_write(d, e);
 }
 
-enum err driver_scan(struct driver *d, struct error *e)
+static enum err scan_until_paused(struct driver *d, struct error *e)
 {
-    if (d->record.scan_ended)
-        return ERR_OK;
     enum err code = driver_take_build(d, e);
     if (code == ERR_OK)
         code = driver_source(d, e);
@@ -261,6 +269,15 @@ enum err driver_scan(struct driver *d, struct error *e)
         return driver_source_failed(d, code);
     if (d->scan_started == 0)
         d->scan_started = clock_mono_us();
-    code = driver_source_failed(d, read_all(d, e));
+    return driver_source_failed(d, read_all(d, e));
+}
+
+enum err driver_scan(struct driver *d, struct error *e)
+{
+    if (d->record.scan_ended)
+        return ERR_OK;
+    enum err code = ERR_OK;
+    while (code == ERR_OK && !d->record.scan_ended)
+        code = scan_until_paused(d, e);
     return code == ERR_OK ? write_scanned(d, e) : code;
 }

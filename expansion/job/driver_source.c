@@ -111,6 +111,13 @@ enum err driver_source(struct driver *d, struct error *e)
     return code;
 }
 
+void driver_source_leave(struct driver *d)
+{
+    driver_pace_end(d);
+    source_close(d->source);
+    d->source = NULL;
+}
+
 enum err driver_source_failed(struct driver *d, enum err code)
 {
     if (step_waits(code)) {

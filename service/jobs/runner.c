@@ -13,7 +13,7 @@
 #include "service/filters/filter_make.h"
 #include "service/filters/sources.h"
 
-enum { JOBS_MAX = 16 };
+enum { JOBS_MAX = 16 /* without those that only wait, which need little but a thread */ };
 
 struct runner {
     struct service *service;
@@ -31,6 +31,7 @@ struct running_job {
     struct mutex *mutex;
     const struct config *config; /* held, because options point into it */
     struct driver_options options;
+    atomic_bool waits; /* for struct driver_options */
     char *filter;
     char *nodes; /* NULL: not given */
     char reason[256];
@@ -44,11 +45,16 @@ static void job_free(struct running_job *j)
     free(j);
 }
 
-/* Reserve a place for a job. False: there is none. */
+/* Reserve a place for a job. False: there is none. A job that has waited goes on whether there is one or not:
+ * nothing else has its filter's mutex. */
 static bool take_place(struct runner *r)
 {
+    struct running_job *j;
+    unsigned waiting = 0;
     (void)pthread_mutex_lock(&r->lock);
-    bool taken = r->jobs < JOBS_MAX && !atomic_load(&r->stop);
+    LIST_FOREACH(j, &r->running, link)
+    waiting += atomic_load(&j->waits);
+    bool taken = r->jobs - waiting < JOBS_MAX && !atomic_load(&r->stop);
     r->jobs += taken;
     atomic_store(&r->service->jobs, r->jobs);
     (void)pthread_mutex_unlock(&r->lock);
@@ -213,6 +219,7 @@ static struct running_job *job_new(struct runner *r, const struct runner_job *jo
         j->options.on_nodes = j->nodes;
     j->options.stop = &r->stop;
     j->options.building = &r->building;
+    j->options.waits = &j->waits;
     return j;
 }
 

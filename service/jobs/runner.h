@@ -38,8 +38,8 @@ struct runner_job {
     bool verify_full;
 };
 
-/* The options of the job's driver, except `stop` and `building`. Strings are borrowed from @job and its
- * config. */
+/* The options of the job's driver, except `stop`, `building` and `waits`. Strings are borrowed from @job and
+ * its config. */
 void runner_options(struct driver_options *out, const struct service *s, const struct runner_job *job);
 
 /* Take the filter's mutex and start the job under it. @id (NULL is allowed, as for @job->of): the job's id,

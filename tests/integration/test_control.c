@@ -10,7 +10,9 @@
 
 #include "base/clock.h"
 
-enum { ROWS = 20000, CAPACITY = 60000, ADDED = 500 };
+#define OTHER "other" /* a second filter of the same table */
+
+enum { ROWS = 20000, CAPACITY = 60000, ADDED = 500, OTHER_MS = 20000 };
 
 static struct fixture fixture;
 
@@ -21,6 +23,10 @@ static const struct fixture_options options = {.nodes = 2,
                                                .capacity = CAPACITY,
                                                .rate = "0.001",
                                                .grace = "60s",
+                                               .filter =
+                                                   "follow = no\n[filter " OTHER "]\ncapacity = 60000\n"
+                                                   "error_rate = 0.001\ntable = short_link\nkey = code\n"
+                                                   "follow = no\ngrace = 100ms\n",
                                                .expansion = "lease = 2s\npage_rows = 500\n"};
 
 /* Clean up after the test before: a job that holds or is in its grace time, rows, settings. */
@@ -219,6 +225,128 @@ static void test_pause__stops_the_scan_until_it_is_resumed(void **state)
     present_everywhere(300000, ADDED);
 }
 
+static void other_is(const char *field, const char *value)
+{
+    struct error e = {""};
+    must(client_wait_status(&fixture.client[0], OTHER, field, value, OTHER_MS, &e), e);
+}
+
+/* The first coordinator has read some of the rows, and is paused. */
+static void pause_in_the_scan(void)
+{
+    struct error e = {""};
+    other_is("built", "1");
+    fixture_sql(fixture.db, "BEGIN");
+    fixture_sql(fixture.db, "SELECT 1");
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
+    fixture_wait(&fixture, 0, "job_step", "settle");
+    fixture_ask(&fixture, 1, "TB.THROTTLE " FILTER " 2000");
+    clock_sleep_us(500000); /* until the job's driver has read the limit */
+    fixture_sql(fixture.db, "COMMIT");
+    fixture_wait(&fixture, 1, "job_step", "scan");
+    must(client_wait_status_least(&fixture.client[1], FILTER, "job_rows", 1000, OTHER_MS, &e), e);
+    fixture_ask(&fixture, 1, "TB.PAUSE " FILTER);
+    fixture_wait(&fixture, 1, "job_waiting_for", "an operator to resume");
+}
+
+/* A coordinator builds one generation at a time. */
+static void test_pause__lets_other_filters_be_built(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    int64_t rows = 0, keys = 0;
+    pause_in_the_scan();
+    must(client_status_number(&fixture.client[1], FILTER, "job_rows", &rows, &e), e);
+    assert_in_range(rows, 1000, ROWS - 1);
+    fixture_ask(&fixture, 0, "TB.REBUILD " OTHER);
+    other_is("job_state", "running");
+    other_is("job_state", "done");
+    assert_status(1, "job_waiting_for", "an operator to resume");
+    fixture_ask(&fixture, 1, "TB.THROTTLE " FILTER " 0");
+    fixture_ask(&fixture, 1, "TB.RESUME " FILTER);
+    fixture_wait(&fixture, 1, "job_step", "grace");
+    must(client_status_number(&fixture.client[1], FILTER, "job_rows", &rows, &e), e);
+    assert_int_equal(rows, ROWS);
+    must(client_status_number(&fixture.client[1], FILTER, "keys", &keys, &e), e);
+    assert_in_range(keys, ROWS - ROWS / 100, ROWS); /* no key was counted twice */
+    present_everywhere(0, ROWS);
+}
+
+static void test_pause__outlives_the_coordinator_and_can_be_aborted(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    int64_t rows = 0, later = 0;
+    pause_in_the_scan();
+    must(client_status_number(&fixture.client[1], FILTER, "job_rows", &rows, &e), e);
+    client_close(&fixture.client[0]);
+    daemon_kill(&fixture.daemon[0]);
+    must(daemon_launch(&fixture.daemon[0], &e), e);
+    fixture_reconnect(&fixture, 0);
+    clock_sleep_us(3000000); /* another driver has the job */
+    fixture_wait(&fixture, 1, "job_step", "scan");
+    fixture_wait(&fixture, 1, "job_waiting_for", "an operator to resume");
+    must(client_status_number(&fixture.client[1], FILTER, "job_rows", &later, &e), e);
+    assert_int_equal(rows, later); /* what was read before the pause is not read again */
+    fixture_ask(&fixture, 1, "TB.ABORT " FILTER);
+    fixture_wait(&fixture, 1, "job_state", "aborted");
+    present_everywhere(0, ROWS);
+}
+
+/* Rows that the catch-up has found before the pause are not looked for again. */
+static void test_pause__of_a_catch_up_keeps_what_it_has_found(void **state)
+{
+    (void)state;
+    enum { FIRST = 600000, FOUND = 2000 };
+    other_is("built", "1");
+    fixture_ask(&fixture, 0, "CONFIG SET filter." FILTER ".sweep no"); /* it would find them, too */
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_ask(&fixture, 0, "CONFIG SET filter." FILTER ".sweep yes");
+    fixture_wait(&fixture, 0, "job_step", "hold");
+    fixture_insert(fixture.db, FIRST, FOUND); /* without BF.ADD */
+    fixture_ask(&fixture, 0, "TB.THROTTLE " FILTER " 400");
+    fixture_ask(&fixture, 0, "TB.CUTOVER " FILTER);
+    fixture_wait(&fixture, 0, "job_step", "catch_up");
+    clock_sleep_us(2000000); /* of five seconds */
+    assert_status(0, "job_step", "catch_up");
+    fixture_ask(&fixture, 1, "TB.PAUSE " FILTER);
+    fixture_wait(&fixture, 1, "job_waiting_for", "an operator to resume");
+    fixture_ask(&fixture, 0, "TB.REBUILD " OTHER);
+    other_is("job_state", "running");
+    other_is("job_state", "done");
+    assert_status(1, "job_step", "catch_up");
+    fixture_ask(&fixture, 1, "TB.THROTTLE " FILTER " 0");
+    fixture_ask(&fixture, 1, "TB.RESUME " FILTER);
+    fixture_wait(&fixture, 1, "job_step", "grace");
+    present_everywhere(0, ROWS);
+    present_everywhere(FIRST, FOUND);
+}
+
+/* What a comparison has read needs the place of builds, so it begins again. */
+static void test_pause__of_a_full_verification_lets_other_filters_be_built(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    int64_t n = 0;
+    other_is("built", "1");
+    fixture_ask(&fixture, 0, "CONFIG SET rebuild.rows_per_second 4000");
+    fixture_ask(&fixture, 0, "TB.VERIFY " FILTER " FULL");
+    fixture_wait(&fixture, 0, "job_step", "check");
+    clock_sleep_us(1500000); /* of five seconds */
+    fixture_ask(&fixture, 0, "CONFIG SET rebuild.rows_per_second 0");
+    fixture_ask(&fixture, 1, "TB.PAUSE " FILTER);
+    fixture_wait(&fixture, 1, "job_waiting_for", "an operator to resume");
+    fixture_ask(&fixture, 0, "TB.VERIFY " OTHER " FULL");
+    other_is("job_step", "check");
+    other_is("job_state", "done");
+    assert_status(1, "job_waiting_for", "an operator to resume");
+    fixture_ask(&fixture, 1, "TB.RESUME " FILTER);
+    fixture_wait(&fixture, 1, "job_state", "done");
+    assert_status(1, "verification", "passed");
+    must(client_status_number(&fixture.client[1], FILTER, "job_verified_keys", &n, &e), e);
+    assert_int_equal(n, ROWS);
+}
+
 /* 20,000 rows at 2,000 a second take ten seconds; without the limit hardly any time. */
 static void test_throttle__bounds_the_rows_a_second_until_it_is_lifted(void **state)
 {
@@ -415,6 +543,67 @@ static void test_verify__refuses_a_generation_that_lacks_an_old_row(void **state
     present_everywhere(0, ROWS);
 }
 
+enum { PLACES = 16 /* JOBS_MAX of the runner */ };
+
+static void each_of_many(const char *command, const char *field, const char *value)
+{
+    for (unsigned i = 0; i < PLACES; i++) {
+        struct error e = {""};
+        char text[64], name[16];
+        (void)snprintf(name, sizeof(name), "few-%u", i);
+        (void)snprintf(text, sizeof(text), "%s %s", command, name);
+        if (command[0] != '\0')
+            fixture_ask(&fixture, 0, text);
+        must(client_wait_status(&fixture.client[0], name, field, value, OTHER_MS, &e), e);
+    }
+}
+
+static int64_t sessions_of_jobs(void)
+{
+    PGresult *r =
+        PQexec(fixture.db, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'twinbloom job'");
+    assert_int_equal(PQresultStatus(r), PGRES_TUPLES_OK);
+    int64_t count = strtoll(PQgetvalue(r, 0, 0), NULL, 10);
+    PQclear(r);
+    return count;
+}
+
+/* As many jobs as a coordinator drives only wait for the end of their grace time. */
+static void test_grace__lets_other_filters_be_built(void **state)
+{
+    (void)state;
+    static char filters[(PLACES + 2) * 160];
+    struct error e = {""};
+    size_t used = (size_t)snprintf(filters, sizeof(filters),
+                                   "[filter " FILTER "]\ncapacity = 60000\nerror_rate = 0.001\n"
+                                   "table = short_link\nkey = code\nfollow = no\ngrace = 60s\n");
+    fixture_sql(fixture.db, "CREATE TABLE few AS SELECT id, code FROM short_link WHERE id <= 100");
+    fixture_sql(fixture.db, "ALTER TABLE few ADD PRIMARY KEY (id)");
+    for (unsigned i = 0; i < PLACES; i++)
+        used += (size_t)snprintf(filters + used, sizeof(filters) - used,
+                                 "[filter few-%u]\ncapacity = 1000\ntable = few\nkey = code\nfollow = no\n"
+                                 "grace = 60s\n",
+                                 i);
+    const struct daemon_options o = {.nodes = fixture.node_list,
+                                     .dsn = fixture.postgres.dsn,
+                                     .expansion = options.expansion,
+                                     .filters = filters};
+    must(daemon_rewrite(&fixture.daemon[0], &o, &e), e);
+    must(daemon_reload(&fixture.daemon[0], &e), e);
+    each_of_many("", "built", "1");
+    each_of_many("", "job_state", "done");
+    each_of_many("TB.REBUILD", "job_step", "grace");
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
+    fixture_wait(&fixture, 0, "job_step", "grace");
+    present_everywhere(0, ROWS);
+    assert_int_equal(sessions_of_jobs(), 0);
+    fixture_ask(&fixture, 0, "TB.ROLLBACK " FILTER);
+    fixture_wait(&fixture, 0, "job_step", "hold");
+    fixture_ask(&fixture, 0, "TB.CUTOVER " FILTER);
+    fixture_wait(&fixture, 0, "job_step", "grace");
+    each_of_many("TB.FINISH", "job_state", "done");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, quiet)
@@ -425,11 +614,16 @@ int main(void)
         TEST(test_rollback__loses_none_of_the_keys_added_after_the_switch),
         TEST(test_rollback__is_done_by_another_when_the_driver_is_killed),
         TEST(test_pause__stops_the_scan_until_it_is_resumed),
+        TEST(test_pause__lets_other_filters_be_built),
+        TEST(test_pause__outlives_the_coordinator_and_can_be_aborted),
+        TEST(test_pause__of_a_catch_up_keeps_what_it_has_found),
+        TEST(test_pause__of_a_full_verification_lets_other_filters_be_built),
         TEST(test_throttle__bounds_the_rows_a_second_until_it_is_lifted),
         TEST(test_throttle__gives_way_while_redis_is_slow),
         TEST(test_scan__pauses_half_of_the_readers_while_clients_are_active),
         TEST(test_verify__says_what_is_missing_and_why_and_adds_it),
         TEST(test_verify__refuses_a_generation_that_lacks_an_old_row),
+        TEST(test_grace__lets_other_filters_be_built),
     };
     return fixture_run_tests(&fixture, &options, tests);
 }
