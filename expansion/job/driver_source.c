@@ -278,7 +278,7 @@ enum err driver_settle(struct driver *d, struct error *e)
     r->made = d->builder->shape.layers[0].token;
     r->settled = true;
     r->scan_ended = false;
-    r->rows = r->skipped_null = r->skipped_empty = 0;
+    r->rows = r->skipped_null = 0;
     record_begin(d, false);
     record_checkpoint(d, r, true);
     return record_write(d, e);
