@@ -126,6 +126,10 @@ static void describe(const struct transaction_wait_blocker *b, size_t waiting, c
 {
     if (waiting == 0)
         (void)snprintf(out, size, "the server to write its log to disk");
+    else if (b->pid != 0 && b->age_seconds < 0)
+        (void)snprintf(out, size,
+                       "%zu open transaction(s), of pid %d: for more GRANT pg_read_all_stats to the role",
+                       waiting, b->pid);
     else if (b->pid != 0)
         (void)snprintf(out, size, "%zu open transaction(s); the oldest: pid %d (%s), %.0f s, %s", waiting,
                        b->pid, b->application, b->age_seconds, b->query);
