@@ -118,6 +118,14 @@ enum err schedule_parse(struct schedule *out, const char *text, struct error *e)
     if (*at != '\0')
         return error_set(e, ERR_PARSE, "\"%.64s\" after the five fields of a schedule", at);
 
+    bool comes = !star[DAY] && !star[WEEKDAY]; /* then a day of the week is enough */
+    for (unsigned m = 1; m <= 12; m++) {
+        unsigned last = m == 2 ? 29 : 30 + (m + m / 8) % 2;
+        comes |= (bits[MONTH] >> m & 1u) != 0 && (bits[DAY] & ((UINT64_C(2) << last) - 1)) != 0;
+    }
+    if (!comes)
+        return error_set(e, ERR_PARSE, "no month of the schedule has such a day");
+
     if ((bits[WEEKDAY] & (1u << 7)) != 0) /* Sunday is 0 and 7 */
         bits[WEEKDAY] = (bits[WEEKDAY] & 0x7fu) | 1u;
     *out = (struct schedule){.minutes = bits[MINUTE],

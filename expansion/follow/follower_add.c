@@ -9,7 +9,7 @@ enum { BATCH = 1000 };
 
 void follower_take_row(void *arg, const char *key, size_t length)
 {
-    if (key != NULL && length > 0)
+    if (key != NULL)
         scan_keep_key(arg, key, length);
 }
 

@@ -54,7 +54,6 @@ static enum err report(struct driver *d, const char *waiting_for, struct error *
         record_number(d, "rows", d->record.rows);
         record_number(d, "rows_total", d->record.rows_total);
         record_number(d, "skipped_null", d->record.skipped_null);
-        record_number(d, "skipped_empty", d->record.skipped_empty);
     }
     if (d->scan_started != 0 && d->step == STEP_SCAN && now > d->scan_started)
         report_scan(d, now);

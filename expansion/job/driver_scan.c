@@ -62,7 +62,6 @@ static void count_progress(struct driver *d, const struct readers_progress *p)
         d->progressed_at = clock_mono_us();
     d->record.rows = d->before.rows + p->rows;
     d->record.skipped_null = d->before.skipped_null + p->skipped_null;
-    d->record.skipped_empty = d->before.skipped_empty + p->skipped_empty;
     d->pace.rows += p->rows - d->paced;
     d->scan_rows += p->rows - d->paced;
     d->paced = p->rows;
@@ -177,7 +176,6 @@ static enum err read_all(struct driver *d, struct error *e)
                        on_row, on_page, &sink);
     d->before.rows = r->rows;
     d->before.skipped_null = r->skipped_null;
-    d->before.skipped_empty = r->skipped_empty;
     d->paced = 0;
     d->progressed_at = clock_mono_us();
     bool ended = false;
@@ -231,15 +229,12 @@ bool driver_readers_ended(struct driver *d, unsigned wait_ms, enum err *ended_wi
 
 static enum err write_scanned(struct driver *d, struct error *e)
 {
-    const struct record *r = &d->record;
     double seconds = (double)(clock_mono_us() - d->scan_started) / 1e6;
     double rate = seconds > 0 ? (double)d->scan_rows / seconds : 0;
-    log_info("scan_done",
-             "filter=%s rows=%" PRIu64
-             " duration_ms=%.3f rows_per_second=%.0f readers=%u skipped_null=%" PRIu64
-             " skipped_empty=%" PRIu64,
-             log_quote(d->o->filter), d->scan_rows, seconds * 1e3, rate, d->o->readers, r->skipped_null,
-             r->skipped_empty);
+    log_info(
+        "scan_done",
+        "filter=%s rows=%" PRIu64 " duration_ms=%.3f rows_per_second=%.0f readers=%u skipped_null=%" PRIu64,
+        log_quote(d->o->filter), d->scan_rows, seconds * 1e3, rate, d->o->readers, d->record.skipped_null);
     record_begin(d, false);
     record_decimal(d, "scan_seconds", seconds);
     record_decimal(d, "rate", rate);

@@ -133,6 +133,10 @@ static void describe(const struct transaction_wait_blocker *b, size_t waiting, c
 {
     if (waiting == 0)
         (void)snprintf(out, size, "the server to write its log to disk");
+    else if (b->pid != 0 && b->age_seconds < 0)
+        (void)snprintf(out, size,
+                       "%zu open transaction(s), of pid %d: for more GRANT pg_read_all_stats to the role",
+                       waiting, b->pid);
     else if (b->pid != 0)
         (void)snprintf(out, size, "%zu open transaction(s); the oldest: pid %d (%s), %.0f s, %s", waiting,
                        b->pid, b->application, b->age_seconds, b->query);
@@ -285,7 +289,7 @@ enum err driver_settle(struct driver *d, struct error *e)
     r->made = d->builder->shape.layers[0].token;
     r->settled = true;
     r->scan_ended = false;
-    r->rows = r->skipped_null = r->skipped_empty = 0;
+    r->rows = r->skipped_null = 0;
     record_begin(d, false);
     record_checkpoint(d, r, true);
     return record_write(d, e);

@@ -48,7 +48,6 @@ static const struct field fields[] = {
     FIELD("rows_total", NUMBER, BY_SETTLE, rows_total),
     FIELD("coverage", TEXT, BY_SETTLE, coverage),
     FIELD("skipped_null", NUMBER, BY_SCAN, skipped_null),
-    FIELD("skipped_empty", NUMBER, BY_SCAN, skipped_empty),
     FIELD("started_ms", NUMBER, BY_OTHERS, started_ms),
     FIELD("switched_ms", NUMBER, BY_OTHERS, switched_ms),
     FIELD("dead_generation", NUMBER, BY_OTHERS, dead_generation),

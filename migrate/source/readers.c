@@ -181,8 +181,6 @@ static void on_row(void *arg, const char *key, size_t length)
     me->page.rows++;
     if (key == NULL)
         me->page.skipped_null++;
-    else if (length == 0)
-        me->page.skipped_empty++;
     else
         me->all->o.row(me->all->o.arg, me->index, key, length);
 }
@@ -220,7 +218,6 @@ static void count_page(struct reader *me, double ms, bool whole)
     struct readers *r = me->all;
     r->progress.rows += me->page.rows;
     r->progress.skipped_null += me->page.skipped_null;
-    r->progress.skipped_empty += me->page.skipped_empty;
     r->progress.page_ms = ms;
     if (r->rate > 0) {
         uint64_t now = clock_mono_us();

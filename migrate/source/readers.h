@@ -50,8 +50,8 @@ struct readers_options {
 };
 
 struct readers_progress {
-    uint64_t rows, skipped_null, skipped_empty; /* counts of complete pages */
-    double page_ms;                             /* duration of the last page */
+    uint64_t rows, skipped_null; /* counts of complete pages */
+    double page_ms;              /* duration of the last page */
 };
 
 /* Strings are borrowed until readers_stop(). ERR_NOMEM; ERR_RANGE: more than READERS_RANGES_MAX ranges. */

@@ -287,7 +287,7 @@ struct sample {
 static void pass_on(void *arg, const char *key, size_t length)
 {
     const struct sample *sample = arg;
-    if (length > 0)
+    if (key != NULL)
         sample->fn(sample->arg, key, length);
 }
 

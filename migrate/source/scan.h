@@ -49,7 +49,7 @@ MUST_CHECK enum err scan_keys_of(struct source *s, unsigned table, const char *c
                                  const struct scan_options *o, struct error *e);
 
 /* A random sample of about @count keys of rows that were written by transactions with ids before @horizon
- * ("": all rows); large tables use TABLESAMPLE. Calls @fn for each key (not NULL, not empty). */
+ * ("": all rows); large tables use TABLESAMPLE. Calls @fn for each key (not NULL). */
 MUST_CHECK enum err scan_sample(struct source *s, const char *horizon, size_t count, scan_row_fn *fn,
                                 void *arg, struct error *e);
 #endif

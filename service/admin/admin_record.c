@@ -38,7 +38,6 @@ static const struct job_field {
     {"scan_rows", "job_scan_rows", HISTORY_COUNT},
     {"scan_seconds", "job_scan_seconds", HISTORY_DECIMAL},
     {"skipped_null", "job_skipped_null", HISTORY_COUNT},
-    {"skipped_empty", "job_skipped_empty", HISTORY_COUNT},
     {"caught_up_by", "job_caught_up_by", HISTORY_TEXT},
     {"generation_from", "job_generation_from", HISTORY_COUNT},
     {"generation", "job_generation", HISTORY_COUNT},

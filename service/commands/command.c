@@ -226,8 +226,6 @@ const struct subcommand command_subcommands[] = {
      "Name this connection."},
     {"CLIENT", "TRACKING", "client|tracking", COMMAND_FREE, 3, 0, command_client_tracking, "TRACKING off",
      "Accepted; ON is refused."},
-    {"CLIENT", "PAUSE", "client|pause", COMMAND_ADMIN, .run = NULL},
-    {"CLIENT", "UNPAUSE", "client|unpause", COMMAND_ADMIN, .run = NULL},
     {"CONFIG", "GET", "config|get", COMMAND_ADMIN, 3, 0, command_config_get, "GET <pattern> [<pattern> ...]",
      "Return keys that match the glob-like patterns, and their values. Secrets are masked.\n"
      "Keys are named section.key and filter.NAME.key; the bare key will do where one section has it, other "

@@ -173,20 +173,21 @@ static enum err assign(struct config *c, const struct target *to, const struct c
     return err;
 }
 
-/* ERR_OK, or what is wrong with the last of @count targets. */
-static enum err judge(const struct target *targets, size_t count, const char **why)
+/* ERR_OK, or what is wrong with the last of @count targets, which is named @name. */
+static enum err judge(const struct target *targets, size_t count, const char *name, struct error *e)
 {
     const struct target *last = &targets[count - 1];
-    *why = "no such key; CONFIG GET * lists them";
+    for (enum config_section s = 0; last->key == NULL && s < CONFIG_SECTIONS; s++)
+        if (!config_section_is_named(s) && find_in(s, name) != NULL)
+            return error_set(e, ERR_CONFIG, "several sections have this key; for that of [%s] write %s.%s",
+                             config_section_name(s), config_section_name(s), find_in(s, name)->name);
     if (last->key == NULL)
-        return ERR_NOT_FOUND;
-    *why = "can't set immutable config";
+        return error_set(e, ERR_NOT_FOUND, "no such key; CONFIG GET * lists them");
     if ((last->key->flags & CONFIG_RELOADABLE) == 0)
-        return ERR_CONFLICT;
-    *why = "duplicate parameter";
+        return error_set(e, ERR_CONFLICT, "can't set immutable config");
     for (const struct target *t = targets; t < last; t++)
         if (t->key == last->key && t->item == last->item)
-            return ERR_CONFIG;
+            return error_set(e, ERR_CONFIG, "duplicate parameter");
     return ERR_OK;
 }
 
@@ -195,16 +196,13 @@ static enum err resolve(const struct config *c, const struct config_assignment *
                         struct target *targets, size_t *blamed, struct error *e)
 {
     for (size_t i = 0; i < count; i++) {
-        const char *why;
         char *name = plain_text(list[i].name, list[i].name_length, e);
         targets[i] = name != NULL ? find_target(c, name) : (struct target){0};
-        free(name);
         *blamed = i;
-        enum err err = judge(targets, i + 1, &why);
-        if (err != ERR_OK) {
-            (void)error_set(e, err, "%s", why);
+        enum err err = judge(targets, i + 1, name != NULL ? name : "", e);
+        free(name);
+        if (err != ERR_OK)
             return err;
-        }
     }
     return ERR_OK;
 }

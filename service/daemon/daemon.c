@@ -82,7 +82,8 @@ static void explain_follower(const struct config *config, const struct config_fi
     if (!f->follow)
         (void)puts("no: rows that plain SQL writes wait for the next rebuild");
     else if (f->follow_by != FOLLOW_BY_IDS)
-        (void)printf("yes, by %s\n", f->follow_by == FOLLOW_BY_OUTBOX ? "outbox" : "logical replication");
+        (void)printf("yes, by %s; --doctor looks for what that needs\n",
+                     f->follow_by == FOLLOW_BY_OUTBOX ? "outbox" : "logical replication");
     else if (source_id_is_integer(s))
         (void)printf("yes, by ids, every %" PRIu64 " ms\n", config->follower_interval_ms);
     else

@@ -29,6 +29,8 @@ const struct doctor_probe doctor_probes[] = {
      doctor_transactions, NULL},
     {"table", "each filter's tables: rights, columns, the index behind id_column, the condition",
      doctor_tables, NULL},
+    {"spill", "whether a build can write to spill_dir what does not fit into build_memory", doctor_spill,
+     NULL},
     {"follower", "what following each filter's tables needs: outbox, or logical replication",
      doctor_followers, NULL},
     {"standby", "whether read_dsn leads to a standby of the same tables", doctor_standby, NULL},

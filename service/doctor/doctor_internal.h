@@ -83,7 +83,7 @@ void doctor_slot(struct doctor *d, const char *slot, const struct stream_slot *s
 /* --- probes with I/O --- */
 doctor_fn doctor_redis;                                   /* doctor_redis.c */
 doctor_node_fn doctor_commands;                           /* doctor_commands.c */
-doctor_fn doctor_postgres, doctor_tables;                 /* doctor_postgres.c */
+doctor_fn doctor_postgres, doctor_tables, doctor_spill;   /* doctor_postgres.c */
 doctor_fn doctor_followers, doctor_standby, doctor_slots; /* doctor_follow.c */
 doctor_fn doctor_coordinators, doctor_clocks;             /* doctor_coordinators.c */
 doctor_node_fn doctor_nodes;

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include "base/clock.h"
+#include "migrate/build/spill_file.h"
 #include "migrate/source/server.h"
 #include "migrate/source/source.h"
 #include "service/filters/sources.h"
@@ -142,4 +143,21 @@ static void look_at_table(struct doctor *d, const struct config_filter *f)
 void doctor_tables(struct doctor *d)
 {
     doctor_each_table(d, look_at_table);
+}
+
+/* --- spill_dir --- */
+
+void doctor_spill(struct doctor *d)
+{
+    struct error e;
+    struct spill_file *file = NULL;
+    if (!d->has_postgres)
+        return;
+    if (spill_file_new(&file, d->o->config->spill_dir, 1, &e) == ERR_OK)
+        doctor_tell(d, DOCTOR_OK, "", "", "spill_dir %s can be written", d->o->config->spill_dir);
+    else
+        doctor_tell(d, DOCTOR_WARNING, "",
+                    "set spill_dir in [rebuild] to a directory that twinbloomd may write",
+                    "%s: a build that does not fit into build_memory fails", e.text);
+    spill_file_free(file);
 }

@@ -75,7 +75,9 @@ void client_cut(struct client *c, const char *why)
 
 static void close_if_written(struct client *c)
 {
-    if (c->state == CLIENT_CLOSING && STAILQ_EMPTY(&c->requests) && client_unread(c) == 0)
+    bool ends = c->state == CLIENT_CLOSING ||
+                (c->ended && !c->pumping && c->state == CLIENT_READY && STAILQ_EMPTY(&c->replay));
+    if (ends && STAILQ_EMPTY(&c->requests) && client_unread(c) == 0)
         client_destroy(c);
 }
 
@@ -178,12 +180,29 @@ void client_tick(struct client *c, uint64_t now_us)
         client_destroy(c);
 }
 
-/* Read nothing more. The client must take what is written within CLOSING_SECONDS. */
+/* The client must take what is written within this time. */
+static const struct timeval patience = {CLOSING_SECONDS, 0};
+
+/* Read nothing more. */
 void client_close_after_reply(struct client *c)
 {
-    static const struct timeval patience = {CLOSING_SECONDS, 0};
     client_end(c);
     bufferevent_set_timeouts(c->io, NULL, &patience);
+}
+
+/* As from Redis, the client gets the replies to all that it has sent. One that has to log in goes at once:
+ * the password that it has sent need not be verified. */
+void client_has_ended(struct client *c)
+{
+    if (c->session.rights == NULL) {
+        client_destroy(c);
+        return;
+    }
+    c->ended = true;
+    client_read_on(c, false);
+    bufferevent_set_timeouts(c->io, NULL, &patience);
+    bufferevent_setwatermark(c->io, EV_WRITE, 0, 0);
+    client_advance(c);
 }
 
 void client_close_when_idle(struct client *c)

@@ -110,6 +110,7 @@ struct client {
     bool pumping;
     bool is_tls;
     bool reads;       /* the loop reports incoming bytes */
+    bool ended;       /* the client has sent its last byte */
     bool is_late;     /* client_write_known() will be called in some milliseconds */
     bool is_due;      /* client_turn_ends() will be called at the end of this turn of the loop */
     bool answered;    /* the first of `requests` has its answer */
@@ -142,6 +143,8 @@ struct client {
 /* Make a client and take @fd over. @tls: the connection begins with a handshake. NULL: no memory. */
 struct client *client_new(struct worker *w, int fd, const char *address, bool tls);
 void client_close_when_idle(struct client *c);
+/* The client has sent its last byte. */
+void client_has_ended(struct client *c);
 /* Destroy the client at once, even if operations are under way. */
 void client_destroy(struct client *c);
 /* As client_destroy(), with a line in the log that says why. */

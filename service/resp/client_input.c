@@ -238,7 +238,7 @@ static bool have_enough(const struct client *c, size_t have)
 {
     bool waits = c->state != CLIENT_READY || c->request_count >= REQUESTS_MAX;
     size_t kept = c->session.rights != NULL ? (size_t)INPUT_KEPT : (size_t)INPUT_KEPT_STRANGER;
-    return c->state == CLIENT_CLOSING || client_reads_slowly(c) || (waits && have > kept);
+    return c->ended || c->state == CLIENT_CLOSING || client_reads_slowly(c) || (waits && have > kept);
 }
 
 /* Free large buffers between two commands. */
@@ -324,8 +324,10 @@ void client_on_bytes(evutil_socket_t fd, short events UNUSED, void *arg)
     ssize_t n = recv(fd, c->worker->read, WORKER_READ, MSG_DONTWAIT);
     if (n > 0)
         take_bytes_read(c, c->worker->read, (size_t)n);
-    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-        client_destroy(c); /* closed, reset or failed: all three end the client */
+    else if (n == 0)
+        client_has_ended(c);
+    else if (errno != EAGAIN && errno != EINTR)
+        client_destroy(c); /* reset or failed */
 }
 
 /* Used with TLS. */

@@ -85,8 +85,8 @@ static void leave_to_io(struct client *c, size_t from)
 
 static void write_out(struct client *c)
 {
-    bool waits = c->state == CLIENT_CLOSING || c->state == CLIENT_STALLED || !STAILQ_EMPTY(&c->replay) ||
-                 client_reads_slowly(c);
+    bool waits = c->ended || c->state == CLIENT_CLOSING || c->state == CLIENT_STALLED ||
+                 !STAILQ_EMPTY(&c->replay) || client_reads_slowly(c);
     if (c->out.length == 0)
         return;
     size_t sent = send_out(c);

@@ -56,7 +56,7 @@ enum err claim_judge(const struct nodes *nodes, const char *recorded, bool *lack
     for (unsigned i = 0; (length = next_name(&at, &name)) > 0; i++) {
         (void)snprintf(one, sizeof(one), "%.*s", (int)length, name);
         if (i == 0 && !node_is_named(&nodes->node[NODE_HOME], one))
-            return refuse(nodes, recorded, "the first one is home, and must be the same", e);
+            return refuse(nodes, recorded, "the first one is the metadata node, and must be the same", e);
         *lacks |= !has(nodes, one);
     }
     return ERR_OK;
@@ -160,7 +160,7 @@ static enum err look_at_filters(struct claim *c, struct error *e)
     if (code != ERR_OK) {
         free(v);
         return refuse(sync_client_nodes(c->redis), c->recorded,
-                      "home does not answer, so nobody knows what lies there", e);
+                      "the metadata node does not answer, so nobody knows which filters there are", e);
     }
     for (size_t i = 0; i < names->elements && code == ERR_OK; i++)
         code = look_at_filter(c, names->element[i], v, e);

@@ -158,12 +158,15 @@ void following_test_rows_follow(void **state)
 {
     (void)state;
     following_running(0);
+    fixture_sql(following.db, "INSERT INTO short_link (code, url) VALUES ('', 'https://example.org/')");
     following_expect_rows(0, 500);
     following_expect_rows(1, 1);
-    int64_t rows = 0;
+    int64_t rows = 0, n = 0;
     struct error e = {""};
-    must(client_wait_status_least(&following.client[0], FILTER, "follow_rows", 501, FOLLOWING_SOON_MS, &e),
+    must(client_wait_status_least(&following.client[0], FILTER, "follow_rows", 502, FOLLOWING_SOON_MS, &e),
          e);
+    must(client_integer(&following.client[0], &n, &e, "BF.EXISTS %s %s", FILTER, ""), e);
+    assert_int_equal(n, 1); /* an empty key is a key */
     must(client_status_number(&following.client[0], FILTER, "follow_lag_ms", &rows, &e), e);
 }
 

@@ -13,6 +13,7 @@ static void test_status__shows_a_table_a_sheet_and_json(void **state)
         "FILTER       KEYS   CAPACITY  FILL          FP RATE  GEN  PHASE   HEALTH   NEXT REBUILD  JOB\n"
         "12      1,234,567  2,000,000   62%  0.0081% of 0.1%    4  STEADY  healthy  -             done\n");
     assert_says(*state, "status 12", 0, "  capacity                 2,000,000\n");
+    assert_says(*state, "status 12", 0, ", 10.0.0.39:6379, 10.0.0.40:6379\n"); /* nothing is cut */
     assert_says(*state, "--json status 12", 0,
                 "{\"filter\":\"12\",\"state\":\"serving\",\"phase\":\"STEADY\",\"keys\":1234567,");
     assert_says(*state, "status --json", 0, "[{\"filter\":\"12\",");

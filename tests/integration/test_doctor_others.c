@@ -134,6 +134,17 @@ static void test_doctor__complains_of_a_database_that_is_away(void **state)
     assert_int_equal(r->code, 1);
 }
 
+static void test_doctor__complains_of_a_spill_dir_that_cannot_be_used(void **state)
+{
+    (void)state;
+    const struct cli_result *r = alone_by(&(struct daemon_options){.nodes = fixture.node_list,
+                                                                   .dsn = fixture.postgres.dsn,
+                                                                   .expansion = "spill_dir = /not/there\n",
+                                                                   .filters = WITH_TABLE("")});
+    says(r, "warning", "spill", "spill_dir /not/there: No such file or directory", "set spill_dir");
+    assert_int_equal(r->code, 0);
+}
+
 static void test_doctor__complains_of_long_transactions(void **state)
 {
     (void)state;
@@ -224,6 +235,7 @@ int main(void)
         cmocka_unit_test(test_doctor__complains_of_missing_rights),
         cmocka_unit_test(test_doctor__complains_of_a_table_that_does_not_fit),
         cmocka_unit_test(test_doctor__complains_of_a_database_that_is_away),
+        cmocka_unit_test(test_doctor__complains_of_a_spill_dir_that_cannot_be_used),
         cmocka_unit_test(test_doctor__complains_of_long_transactions),
         cmocka_unit_test(test_doctor__complains_of_logical_replication),
     };

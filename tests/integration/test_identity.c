@@ -405,9 +405,9 @@ static void test_nodes__that_disagree_are_refused(void **state)
     make_lists();
     add(FILTER, 0, true);
     int64_t generation = fixture_generation(&fixture, 0);
-    is_refused(reversed, "the first one is home");
-    is_refused(ahead, "the first one is home");
-    is_refused(fixture.redis[1].url, "the first one is home");
+    is_refused(reversed, "the first one is the metadata node");
+    is_refused(ahead, "the first one is the metadata node");
+    is_refused(fixture.redis[1].url, "the first one is the metadata node");
     is_refused(home_url, "has shards on node");
     is_whole(generation);
 }
@@ -469,7 +469,7 @@ static void test_nodes__that_disagree_with_a_home_that_was_away_are_refused_late
     must(process_wait(&third.process, 20000, &e), e);
     assert_int_equal(process_exit_status(&third.process), 1);
     char *log = process_log(&third.process);
-    assert_non_null(strstr(log, "the first one is home"));
+    assert_non_null(strstr(log, "the first one is the metadata node"));
     free(log);
     for (unsigned d = 0; d < 2; d++)
         home_is_reached_again(d);

@@ -236,7 +236,12 @@ static void test_reload__with_bad_files_changes_nothing(void **state)
     assert_non_null(strstr(e.text, "tls_cert = "));
     says("cp \"$0/second.crt\" \"$0/server.crt\"", true, ""); /* with the first certificate's key */
     assert_int_equal(try_reload("log_level = warn\n", FILTERS, &e), ERR_CONFIG);
-    assert_non_null(strstr(e.text, "key values mismatch"));
+    assert_non_null(strstr(e.text, "key values mismatch; give a PEM file with the key of the certificate"));
+    says("openssl pkey -in \"$0/server.key\" -aes256 -passout pass:x -out \"$0/sealed\" && "
+         "mv \"$0/sealed\" \"$0/server.key\"",
+         true, "");
+    assert_int_equal(try_reload("log_level = warn\n", FILTERS, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "not encrypted"));
     says("rm \"$0/server.key\"", true, "");
     assert_int_equal(try_reload("log_level = warn\n", FILTERS, &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "No such file"));

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "tests/integration/bystander.h"
 #include "tests/lib/raw.h"
@@ -191,6 +192,28 @@ static void test_random_bytes__break_nothing(void **state)
         drop(fd);
     }
     stand_down(&b);
+}
+
+/* As a shell does: printf 'BF.EXISTS none a\r\n' | nc -N. */
+static void test_requests__are_answered_behind_the_end_of_what_the_client_sends(void **state)
+{
+    (void)state;
+    enum { ADDS = 2000 };
+    struct buffer requests = {0}, replies = {0};
+    for (unsigned i = 0; i < ADDS; i++) {
+        buffer_printf(&requests, "BF.ADD ended %u\r\n", i % 2 == 0 ? 0u : 1u);
+        buffer_puts(&replies, i < 2 ? ":1\r\n" : ":0\r\n");
+    }
+    buffer_puts(&requests, "PING\r\nTB.COUNT ended\r\nBF.MEXISTS ended 0 1\r\nBF.EXISTS ended");
+    buffer_puts(&replies, "+PONG\r\n:2\r\n*2\r\n:1\r\n:1\r\n");
+    int fd = open_one();
+    assert_true(raw_send(fd, buffer_text(&requests), requests.length));
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    assert_true(raw_expect(fd, buffer_text(&replies)));
+    assert_true(raw_expect_close(fd)); /* the rest of the last request never comes */
+    drop(fd);
+    buffer_fini(&requests);
+    buffer_fini(&replies);
 }
 
 static void test_requests__may_be_cut_at_each_byte(void **state)
@@ -473,6 +496,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_bytes__break_nothing),
+        cmocka_unit_test(test_requests__are_answered_behind_the_end_of_what_the_client_sends),
         cmocka_unit_test(test_requests__may_be_cut_at_each_byte),
         cmocka_unit_test(test_half_requests__cost_no_more_than_what_was_sent),
         cmocka_unit_test(test_a_byte_a_second__is_answered_in_the_end),

@@ -444,6 +444,15 @@ bool client_text(const redisReply *list, const char *name, char *out, size_t siz
     return out[0] != '\0';
 }
 
+bool client_bytes(const redisReply *list, const char *name, const char **bytes, size_t *length)
+{
+    const redisReply *value = client_field(list, name);
+    bool there = value != NULL && (value->type == REDIS_REPLY_STRING || value->type == REDIS_REPLY_STATUS);
+    *bytes = there ? value->str : "";
+    *length = there ? value->len : 0;
+    return *length > 0;
+}
+
 bool client_is(const redisReply *list, const char *name, const char *wanted)
 {
     char text[64];

@@ -62,6 +62,9 @@ const redisReply *client_field(const redisReply *list, const char *name);
 
 /* A value as text (cut to @size) or as number; false if it is missing, empty or of another kind. */
 bool client_text(const redisReply *list, const char *name, char *out, size_t size);
+/* The bytes of a string, which may have NULs; false, and no bytes, if it is missing, empty or of another
+ * kind. */
+bool client_bytes(const redisReply *list, const char *name, const char **bytes, size_t *length);
 bool client_is(const redisReply *list, const char *name, const char *wanted);
 bool client_count(const redisReply *list, const char *name, uint64_t *out);
 /* Convert a time from Unix seconds to milliseconds. */

@@ -27,12 +27,17 @@ enum output_color sheet_color(const char *state)
     return COLOR_NONE;
 }
 
-void sheet_word_cell(struct table *t, enum output_color color, const char *text)
+static void bytes_cell(struct table *t, enum output_color color, const char *bytes, size_t length)
 {
     struct buffer b = {0};
-    output_escape(&b, text, strlen(text));
+    output_escape(&b, bytes, length);
     table_cell(t, color, buffer_text(&b));
     buffer_fini(&b);
+}
+
+void sheet_word_cell(struct table *t, enum output_color color, const char *text)
+{
+    bytes_cell(t, color, text, strlen(text));
 }
 
 const char *sheet_seconds(double seconds, char out[OUTPUT_TEXT_SIZE])
@@ -140,7 +145,8 @@ static const char *show(const redisReply *list, const char *field, const char *k
 static void sheet_cells(const struct cli *cli, struct table *t, const char *const *row,
                         const redisReply *list)
 {
-    const char *field = row[MEMBER_NAME], *kind = row[MEMBER_KIND];
+    const char *field = row[MEMBER_NAME], *kind = row[MEMBER_KIND], *bytes;
+    size_t length;
     char text[512] = "unknown", number[OUTPUT_TEXT_SIZE], label[64], bar[2 * OUTPUT_TEXT_SIZE + 1];
     double fill;
     (void)client_text(list, field, text, sizeof(text));
@@ -156,15 +162,18 @@ static void sheet_cells(const struct cli *cli, struct table *t, const char *cons
     }
     if (shown != NULL)
         table_cell(t, COLOR_NONE, shown);
+    else if (client_bytes(list, field, &bytes, &length))
+        bytes_cell(t, color, bytes, length); /* the whole, which may be long */
     else
         sheet_word_cell(t, color, text);
 }
 
 void sheet_name_cell(struct table *t, const redisReply *list, const char *field)
 {
-    char text[512] = "";
-    (void)client_text(list, field, text, sizeof(text));
-    sheet_word_cell(t, COLOR_NONE, text);
+    const char *bytes;
+    size_t length;
+    (void)client_bytes(list, field, &bytes, &length);
+    bytes_cell(t, COLOR_NONE, bytes, length);
 }
 
 void sheet_text_cell(struct table *t, const redisReply *list, const char *field)

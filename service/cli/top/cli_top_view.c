@@ -129,22 +129,26 @@ static void put_head(FILE *to, const struct top *t, unsigned columns)
 
 /* --- tables --- */
 
-static const redisReply *find(const redisReply *all, const char *field, const char *name)
+static const redisReply *find(const redisReply *all, const redisReply *filter)
 {
-    char text[512];
-    for (size_t i = 0; all != NULL && i < all->elements; i++)
-        if (client_text(all->element[i], field, text, sizeof(text)) && strcmp(text, name) == 0)
+    const char *name, *other;
+    size_t length, other_length;
+    (void)client_bytes(filter, "filter", &name, &length);
+    for (size_t i = 0; all != NULL && i < all->elements; i++) {
+        (void)client_bytes(all->element[i], "filter", &other, &other_length);
+        if (other_length == length && memcmp(other, name, length) == 0)
             return all->element[i];
+    }
     return NULL;
 }
 
 /* Cut the name, so that a long one does not push other cells off the screen. */
 static void name_cell(struct table *t, const redisReply *filter)
 {
-    char name[512] = "-";
+    const char *name;
     struct buffer b = {0};
-    (void)client_text(filter, "filter", name, sizeof(name));
-    size_t at = 0, length = strlen(name), most = t->bar == BAR_WIDE ? NAME_WIDE : NAME_NARROW;
+    size_t at = 0, length, most = t->bar == BAR_WIDE ? NAME_WIDE : NAME_NARROW;
+    (void)client_bytes(filter, "filter", &name, &length);
     for (size_t used = 0; at < length && used < most; used++) {
         size_t n = utf8_sequence(name + at, length - at);
         at += n == 0 ? 1 : n;
@@ -159,10 +163,9 @@ static void name_cell(struct table *t, const redisReply *filter)
 static void growth_cell(struct table *table, const redisReply *filter)
 {
     const struct top *t = table->context;
-    char name[512] = "", text[OUTPUT_TEXT_SIZE] = "-";
+    char text[OUTPUT_TEXT_SIZE] = "-";
     uint64_t now, before, generation = 0, old = 0;
-    (void)client_text(filter, "filter", name, sizeof(name));
-    const redisReply *last = t->before.at_us == 0 ? NULL : find(t->before.filters, "filter", name);
+    const redisReply *last = t->before.at_us == 0 ? NULL : find(t->before.filters, filter);
     bool same = last != NULL && client_count(filter, "generation", &generation) &&
                 client_count(last, "generation", &old) && generation == old;
     if (same && client_count(filter, "keys", &now) && client_count(last, "keys", &before) && now >= before &&
@@ -199,16 +202,18 @@ static void put_filters(FILE *to, const struct top *t, unsigned columns)
 /* A line for each running job. */
 static void put_jobs(FILE *to, const struct top *t, unsigned columns)
 {
-    char state[32], name[512];
+    char state[32];
+    const char *name;
+    size_t length;
     bool any = false;
     for (size_t i = 0; t->now.filters != NULL && i < t->now.filters->elements; i++) {
         const redisReply *f = t->now.filters->element[i];
         bool runs = client_text(f, "job_state", state, sizeof(state)) &&
                     (strcmp(state, "running") == 0 || strcmp(state, "waiting") == 0);
-        if (!runs || !client_text(f, "filter", name, sizeof(name)))
+        if (!runs || !client_bytes(f, "filter", &name, &length))
             continue;
         struct buffer line = {0};
-        output_escape(&line, name, strlen(name));
+        output_escape(&line, name, length);
         buffer_puts(&line, ": ");
         follow_line(&line, f, columns > line.length ? columns - (unsigned)line.length : 1);
         (void)fprintf(to, "%s%s\n", any ? "" : "\n", buffer_text(&line));

@@ -19,11 +19,16 @@ const char *tls_context_reason(void)
     return why;
 }
 
-enum err tls_context_refuse(const char *key, const char *file, struct error *e)
+static enum err refuse(const char *key, const char *file, const char *remedy, struct error *e)
 {
     const char *why = tls_context_reason();
-    return error_set(e, ERR_CONFIG, "%s = %s: %s; give a PEM file that can be read", key, file,
-                     why != NULL ? why : "not usable");
+    return error_set(e, ERR_CONFIG, "%s = %s: %s; give %s", key, file, why != NULL ? why : "not usable",
+                     remedy);
+}
+
+enum err tls_context_refuse(const char *key, const char *file, struct error *e)
+{
+    return refuse(key, file, "a PEM file that can be read", e);
 }
 
 /* Refuse encrypted keys: nobody is at a terminal to type a password. */
@@ -58,7 +63,7 @@ enum err tls_context_identify(SSL_CTX *x, const char *cert_key, const char *cert
     if (SSL_CTX_use_certificate_chain_file(x, cert) != 1)
         return tls_context_refuse(cert_key, cert, e);
     if (SSL_CTX_use_PrivateKey_file(x, file, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(x) != 1)
-        return tls_context_refuse(private_key, file, e);
+        return refuse(private_key, file, "a PEM file with the key of the certificate, not encrypted", e);
     return ERR_OK;
 }
 

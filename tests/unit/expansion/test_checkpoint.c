@@ -31,7 +31,6 @@ static struct record whole_record(void)
                        .rows = 1,
                        .rows_total = 2,
                        .skipped_null = 3,
-                       .skipped_empty = 4,
                        .tables_hash = UINT64_MAX - 1,
                        .source = UINT64_MAX - 2,
                        .tables = 4,
@@ -59,7 +58,6 @@ static void expect_equal(const struct record *a, const struct record *b)
     EXPECT_SAME(rows);
     EXPECT_SAME(rows_total);
     EXPECT_SAME(skipped_null);
-    EXPECT_SAME(skipped_empty);
     EXPECT_SAME(blocks);
     EXPECT_SAME(tables_hash);
     EXPECT_SAME(source);

@@ -12,6 +12,7 @@
 
 #include "base/utf8.h"
 #include "service/cli/bench/cli_bench.h"
+#include "service/cli/common/cli_sheet.h"
 #include "service/cli/operate/cli_status.h"
 #include "service/cli/top/cli_top.h"
 
@@ -88,22 +89,29 @@ static void test_follow_line__says_why_it_does_not_go_on(void **state)
 
 /* --- health --- */
 
-static void expect_health(redisReply *status, const char *word)
+/* The one cell of @t, which it frees. */
+static void expect_cell(struct table *t, const char *word)
 {
-    static const struct table_column columns[] = {{NULL, false}};
-    struct table t;
     char *text = NULL;
     size_t length = 0;
-    table_init(&t, columns, 1);
-    status_health_cell(&t, status);
     FILE *to = open_memstream(&text, &length);
     assert_non_null(to);
-    table_print(&t, to, false);
+    table_print(t, to, false);
     (void)fclose(to);
-    table_fini(&t);
+    table_fini(t);
     text[strcspn(text, "\n")] = '\0';
     assert_string_equal(text, word);
     free(text);
+}
+
+static const struct table_column one_column[] = {{NULL, false}};
+
+static void expect_health(redisReply *status, const char *word)
+{
+    struct table t;
+    table_init(&t, one_column, 1);
+    status_health_cell(&t, status);
+    expect_cell(&t, word);
     freeReplyObject(status);
 }
 
@@ -119,6 +127,27 @@ static void test_status_health__is_one_word_for_what_answers_are_worth(void **st
     expect_health(LIST("state", "degraded", "degraded", "1", "lost_shards", "0"), "degraded");
     expect_health(LIST("state", "degraded", "degraded", "1", "lost_shards", "3"), "lost");
     expect_health(LIST("state", "unreachable"), "unreachable");
+}
+
+/* --- names --- */
+
+static void test_sheet_name__has_all_bytes_of_a_name(void **state)
+{
+    (void)state;
+    char longest[512 + 1];
+    memset(longest, 'n', 512);
+    longest[512] = '\0';
+    redisReply *r = LIST("filter", longest);
+    struct table t;
+    table_init(&t, one_column, 1);
+    sheet_name_cell(&t, r, "filter");
+    expect_cell(&t, longest);
+    r->element[1]->str[1] = '\0';
+    r->element[1]->len = 3;
+    table_init(&t, one_column, 1);
+    sheet_name_cell(&t, r, "filter");
+    expect_cell(&t, "n\\x00n");
+    freeReplyObject(r);
 }
 
 /* --- the screen of top --- */
@@ -184,6 +213,7 @@ static void test_top_render__fits_the_screen_whatever_its_size(void **state)
     struct cli cli = {.terminal = true, .color = true, .address = {.host = "127.0.0.1", .port = 6479}};
     struct top t = {.cli = &cli, .wall_s = 1000, .trips = 1, .trip_us = {120}};
     t.now = (struct top_look){.at_us = 3000000, .filters = filters(), .has_info = true, .commands = 300};
+    t.now.filters->element[0]->element[1]->str[5] = '\0'; /* a name may have any bytes */
     t.before = (struct top_look){.at_us = 1000000, .has_info = true, .commands = 100};
     (void)snprintf(t.error, sizeof(t.error),
                    "the connection to \033[2J failed, and this text is rather long as well");
@@ -201,8 +231,11 @@ static void test_top_render__fits_the_screen_whatever_its_size(void **state)
                 text += n + (text[n] == '\n');
             }
             assert_true(lines <= rows);
-            if (columns == 120 && rows == 20)
+            if (columns == 120 && rows == 20) {
                 assert_non_null(strstr(buffer_text(&b), "requests 100/s"));
+                assert_non_null(strstr(buffer_text(&b), "\nshort\\x00link "));
+                assert_non_null(strstr(buffer_text(&b), "\nshort\\x00link: "));
+            }
             buffer_fini(&b);
         }
     }
@@ -258,6 +291,7 @@ int main(void)
         cmocka_unit_test(test_follow_line__has_a_bar_on_a_terminal_only),
         cmocka_unit_test(test_follow_line__says_why_it_does_not_go_on),
         cmocka_unit_test(test_status_health__is_one_word_for_what_answers_are_worth),
+        cmocka_unit_test(test_sheet_name__has_all_bytes_of_a_name),
         cmocka_unit_test(test_top_render__fits_the_screen_whatever_its_size),
         cmocka_unit_test(test_top_trip__is_of_the_last_ones),
         cmocka_unit_test(test_top_cut__keeps_the_colours_of_what_it_cuts),

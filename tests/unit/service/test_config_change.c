@@ -162,7 +162,11 @@ static void test_config_assign__refuses_all_where_one_is_wrong(void **state)
     } rows[] = {
         {{"log_level", "warn", "threads", "3"}, 2, 1, ERR_CONFLICT, "can't set immutable config"},
         {{"log_level", "warn", "nonsense", "3"}, 2, 1, ERR_NOT_FOUND, "no such key"},
-        {{"timeout", "1s"}, 1, 0, ERR_NOT_FOUND, "no such key"}, /* several sections have this key */
+        {{"timeout", "1s"},
+         1,
+         0,
+         ERR_CONFIG,
+         "several sections have this key; for that of [service] write service."},
         {{"service.nodes", "x"}, 1, 0, ERR_NOT_FOUND, ""},
         {{"capacity", "5"}, 1, 0, ERR_NOT_FOUND, ""},
         {{"filter.none.capacity", "5"}, 1, 0, ERR_NOT_FOUND, ""},

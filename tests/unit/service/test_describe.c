@@ -88,6 +88,14 @@ static void test_commands__has_every_command_with_its_arguments(void **state)
     free(text);
 }
 
+static void test_commands__has_no_subcommand_that_does_not_run(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < command_subcommand_count; i++)
+        if (command_subcommands[i].word[0] != '\0' && command_subcommands[i].run == NULL)
+            fail_msg("%s does not run", command_subcommands[i].name);
+}
+
 static void test_http__has_every_route_and_its_operation(void **state)
 {
     (void)state;
@@ -253,6 +261,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_configuration__has_every_key_in_its_section),
         cmocka_unit_test(test_commands__has_every_command_with_its_arguments),
+        cmocka_unit_test(test_commands__has_no_subcommand_that_does_not_run),
         cmocka_unit_test(test_http__has_every_route_and_its_operation),
         cmocka_unit_test(test_describe__writes_the_pages_of_the_tree),
         cmocka_unit_test(test_howto__says_when_each_key_takes_effect),
