@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/log.h"
 #include "service/config/users.h"
+#include "service/filters/filter_states.h"
 #include "service/meter/fills.h"
 #include "shard/view/registry.h"
 #include "shard/control/key_client.h"
@@ -90,6 +91,13 @@ enum err admin_open(struct admin *a, const struct admin_call *call, struct error
     return code == ERR_OK ? handle_load(&a->handle, &a->view, e) : code;
 }
 
+/* Unless it is one of the configuration. */
+static void add_name(struct filter_names *to, const struct config *config, const char *name, size_t length)
+{
+    if (config_find(config, name, length) == NULL)
+        to->name[to->count++] = (struct span){name, length};
+}
+
 enum err admin_names(struct admin *a, struct filter_names *to, struct error *e)
 {
     const struct config *config = a->config;
@@ -97,24 +105,34 @@ enum err admin_names(struct admin *a, struct filter_names *to, struct error *e)
     enum err code = sync_client_command(a->redis, nodes_filters(sync_client_nodes(a->redis), config->prefix),
                                         &stored, e, "SMEMBERS %s:filters", config->prefix);
     size_t more = code == ERR_OK ? stored->elements : 0;
-    *to = (struct filter_names){.name = calloc(config->filter_count + more + 1, sizeof(*to->name)),
-                                .stored = stored};
-    if (to->name == NULL)
+    *to = (struct filter_names){.stored = stored};
+    size_t lost = filter_states_lost(a->service->watch, &to->lost), first = config->filter_count;
+    to->name = calloc(first + more + lost + 1, sizeof(*to->name));
+    if (to->name == NULL || buffer_failed(&to->lost))
         return error_set(e, ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < config->filter_count; i++)
         to->name[to->count++] = (struct span){config->filter[i].name, strlen(config->filter[i].name)};
-    for (size_t i = 0; i < more; i++) {
-        const struct span name = {stored->element[i]->str, stored->element[i]->len};
-        if (config_find(config, name.at, name.length) == NULL)
-            to->name[to->count++] = name;
+    for (size_t i = 0; i < more; i++)
+        add_name(to, config, stored->element[i]->str, stored->element[i]->len);
+    for (const char *at = to->lost.data; lost > 0; lost--) {
+        size_t length;
+        memcpy(&length, at, sizeof(length));
+        add_name(to, config, at + sizeof(length), length);
+        at += sizeof(length) + length;
     }
-    qsort(to->name + config->filter_count, to->count - config->filter_count, sizeof(*to->name), span_order);
+    qsort(to->name + first, to->count - first, sizeof(*to->name), span_order);
+    size_t count = first;
+    for (size_t i = first; i < to->count; i++) /* a lost filter may still be named */
+        if (i == first || span_order(&to->name[i], &to->name[count - 1]) != 0)
+            to->name[count++] = to->name[i];
+    to->count = count;
     return code;
 }
 
 void admin_names_free(struct filter_names *n)
 {
     freeReplyObject(n->stored);
+    buffer_fini(&n->lost);
     free(n->name);
 }
 

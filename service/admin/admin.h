@@ -201,12 +201,13 @@ enum { LIST_COUNT = 2, LIST_ANY = 4 }; /* of all names; neither: those that matc
 /* Copy the names into the call, NUL-terminated. False: no memory. */
 MUST_CHECK bool admin_call_names(struct admin_call *call, const struct argument *names, size_t count);
 
-/* The names of all filters: those of the configuration, then the others that Redis names, sorted. They live
- * as long as the configuration and @stored. */
+/* The names of all filters: those of the configuration, then the others that Redis names, or that were lost
+ * there, sorted. They live as long as the configuration, @stored and @lost. */
 struct filter_names {
     struct span *name;
     size_t count;
     redisReply *stored;
+    struct buffer lost; /* filter_states_lost() */
 };
 /* On an error of Redis only the first. admin_names_free() in any case. */
 MUST_CHECK enum err admin_names(struct admin *a, struct filter_names *to, struct error *e);

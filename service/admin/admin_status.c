@@ -233,12 +233,14 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
     if (code != ERR_OK)
         return code;
     code = handle_load(&a->handle, &a->view, e);
-    if (code == ERR_NOT_FOUND && config == NULL)
+    if (code == ERR_NOT_FOUND && config == NULL && !note.is_lost)
         return code;
     if (code != ERR_OK) {
-        bool missing = code == ERR_NOT_FOUND;
-        field_text(f, "state", missing ? "not built" : "unreachable");
+        bool missing = code == ERR_NOT_FOUND, lost = missing && note.is_lost;
+        field_text(f, "state", lost ? "degraded" : missing ? "not built" : "unreachable");
         field_bool(f, "built", false);
+        if (lost)
+            field_bool(f, "degraded", true);
         field_text(f, "job_state", "none");
         field_text(f, "redis", missing ? "ok" : e->text);
     } else {

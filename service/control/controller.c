@@ -66,11 +66,8 @@ static void on_made(void *call)
 static void make_missing(struct controller *k, struct filter_state *w, bool sourced)
 {
     struct error e;
-    if (!sourced && filter_states_seen(w->watch, w->name, w->length) != 0) {
-        note_problem(w,
-                     "its data in Redis are lost and it has no source; BF.RESERVE creates it again, empty");
-        return;
-    }
+    if (!sourced && filter_states_seen(w->watch, w->name, w->length) != 0)
+        return; /* see note_lost() */
     if (controller_is_rate_limited(k, w->made_at))
         return;
     k->handle.requests_wait = true; /* other filters wait for this one */
@@ -179,6 +176,16 @@ static void note_degraded(struct controller *k, struct filter_state *w)
     note_problem(w, degraded ? "acknowledged keys may be missing: no key is reported absent" : "");
 }
 
+/* There is no view: @lost: nobody has deleted the filter. With a source it is built again. */
+static void note_lost(struct filter_state *w, bool lost, bool sourced)
+{
+    w->note.is_lost = lost;
+    if (lost && !sourced)
+        note_problem(w,
+                     "its data in Redis are lost and it has no source: no key is reported absent, and adds "
+                     "fail; BF.RESERVE creates it again, empty");
+}
+
 /* Note which version of the view, k->view, this coordinator serves. All its event loops serve the same. A
  * coordinator that still answers from the previous generation serves the previous version. */
 static void note_served(struct controller *k, struct filter_state *w)
@@ -235,7 +242,10 @@ static enum err look_at(struct controller *k, struct filter_state *w, const stru
         if (!replaced)
             code = handle_load(&k->handle, &k->view, e);
     }
+    bool sourced = c != NULL && c->table[0] != '\0';
     bool remembered = code == ERR_NOT_FOUND && is_remembered(k, w);
+    bool configured = code == ERR_NOT_FOUND && c != NULL && !sourced && seen != 0;
+    note_lost(w, configured || (remembered && k->status.is_missing), sourced);
     if (remembered && seen != 0)
         filter_state_serve(w, seen, 1);
     if (code == ERR_NOT_FOUND && !remembered)
@@ -250,7 +260,6 @@ static enum err look_at(struct controller *k, struct filter_state *w, const stru
     } else if (code != ERR_NOT_FOUND) {
         note_problem(w, e->text);
     }
-    bool sourced = c != NULL && c->table[0] != '\0';
     if (sourced)
         controller_look_at_source(k, w, c);
     if (c != NULL)

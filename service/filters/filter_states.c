@@ -135,6 +135,22 @@ struct filter_note filter_states_note(struct filter_states *watch, const char *n
     return note;
 }
 
+size_t filter_states_lost(struct filter_states *watch, struct buffer *names)
+{
+    size_t count = 0;
+    (void)pthread_mutex_lock(&watch->lock);
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (const struct filter_state *w = watch->bucket[i]; w != NULL; w = w->next) {
+            if (!w->told.is_lost)
+                continue;
+            buffer_append(names, &w->length, sizeof(w->length));
+            buffer_append(names, w->name, w->length);
+            count++;
+        }
+    (void)pthread_mutex_unlock(&watch->lock);
+    return count;
+}
+
 void filter_state_tell(struct filter_state *w)
 {
     (void)pthread_mutex_lock(&w->watch->lock);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 #include <time.h>
+#include "base/buffer.h"
 #include "base/error.h"
 #include "expansion/decide/threshold.h"
 #include "expansion/decide/window.h"
@@ -21,6 +22,7 @@ struct filter_note {
     double growth;            /* keys, or rows of the source, added per second; 0: unknown, or none */
     char postgres[256];       /* error of Postgres; "": none, or not needed */
     char problem[512];        /* what is wrong with the filter; "": nothing */
+    bool is_lost;             /* it has no view in Redis, though nobody has deleted it */
     char wanted[256];         /* why an expansion that waits for the window is wanted; "" */
     uint64_t next_attempt_ms; /* wall clock: start of a rebuild that it needs; 0: none waits */
     char next_attempt_why[160];
@@ -32,6 +34,9 @@ struct filter_states *filter_states_new(void);
 void filter_states_free(struct filter_states *watch);
 
 struct filter_note filter_states_note(struct filter_states *watch, const char *name, size_t length);
+
+/* Append the names of lost filters, each behind its length, a size_t. Returns their number. */
+size_t filter_states_lost(struct filter_states *watch, struct buffer *names);
 
 /* Filters that this process has seen: one whose view is missing afterwards was lost, it is not "never made",
  * unless that incarnation was deleted. @states: a struct filter_states. */

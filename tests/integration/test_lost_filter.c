@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/clock.h"
 
 enum { KEYS = 100, REPLY_MS = 10000 };
 #define NAME "u"
@@ -177,11 +178,67 @@ static void test_a_filter_that_never_was__is_made_where_a_maker_left_its_record_
         assert_int_equal(absent(d), 0);
 }
 
+/* The number of filters that TB.STATUS lists under NAME. */
+static unsigned listed(unsigned d)
+{
+    unsigned count = 0;
+    redisReply *r = client_command(&fixture.client[d], "TB.STATUS");
+    assert_non_null(r);
+    assert_int_equal(r->type, REDIS_REPLY_ARRAY);
+    for (size_t i = 0; i < r->elements; i++) {
+        const redisReply *f = r->element[i];
+        assert_true(f->elements >= 2);
+        assert_string_equal(f->element[0]->str, "filter");
+        count += strcmp(f->element[1]->str, NAME) == 0;
+    }
+    freeReplyObject(r);
+    return count;
+}
+
+/* It is not in Redis any more, but those who had it say so: to an operator, too. */
+static void test_a_lost_filter__is_shown_by_those_who_had_it(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char problem[512];
+    freeReplyObject(make((char[17]){""}));
+    start_daemons();
+    for (unsigned d = 0; d < 2; d++) {
+        assert_int_equal(absent(d), 0);
+        assert_int_equal(listed(d), 1);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        freeReplyObject(node(i, "FLUSHALL"));
+    for (unsigned d = 0; d < 2; d++) {
+        must(client_wait_status(&fixture.client[d], NAME, "state", "degraded", REPLY_MS, &e), e);
+        must(client_status(&fixture.client[d], NAME, "problem", problem, sizeof(problem), &e), e);
+        assert_non_null(strstr(problem, "BF.RESERVE creates it again, empty"));
+        assert_int_equal(listed(d), 1);
+    }
+    must(client_ok(&fixture.client[0], &e, "BF.RESERVE " NAME " 0.0001 1000"), e);
+    for (unsigned d = 0; d < 2; d++) {
+        must(client_wait_status(&fixture.client[d], NAME, "state", "serving", REPLY_MS, &e), e);
+        enum err code = ERR_OK; /* until the controller's next round */
+        for (unsigned i = 0; i < 1000 && code == ERR_OK; i++) {
+            code = client_status(&fixture.client[d], NAME, "problem", problem, sizeof(problem), &e);
+            clock_sleep_us(10 * 1000);
+        }
+        assert_int_equal(code, ERR_NOT_FOUND);
+        assert_int_equal(listed(d), 1);
+    }
+    int64_t deleted = 0;
+    must(client_integer(&fixture.client[0], &deleted, &e, "DEL " NAME), e);
+    for (unsigned i = 0; i < 1000 && listed(0) + listed(1) > 0; i++)
+        clock_sleep_us(10 * 1000);
+    assert_int_equal(listed(0) + listed(1), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_lost_filter__is_not_made_where_a_maker_left_its_record),
         cmocka_unit_test(test_a_lost_filter__is_not_made_where_a_maker_has_named_it_too),
+        cmocka_unit_test(test_a_lost_filter__is_shown_by_those_who_had_it),
         cmocka_unit_test(test_a_filter_that_never_was__is_made_where_a_maker_left_its_record_and_name),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
