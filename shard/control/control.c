@@ -20,7 +20,7 @@ enum {
     RETRY_US = 20 * 1000,
     RETRY_DOUBLINGS = 3,
     LOADS_MAX = 4,
-    FOLDED_LOOK_US = 100 * 1000 /* while adds wait for another process to fold */
+    FOLDED_LOOK_US = 100 * 1000 /* while a fold is wanted, which may be another process's */
 };
 
 static void init_lease(struct control *c, const struct control_options *o)
@@ -361,7 +361,7 @@ static enum err tend(struct control *c, bool *soon, struct error *e)
     }
     forget_own(c);
     if (*soon &&
-        !atomic_load(&c->filter->wants_fold)) /* else adds wait, and the rest is loaded behind that */
+        !atomic_load(&c->filter->wants_fold)) /* else that comes first, and the rest is loaded behind it */
         return code;
     if (code == ERR_OK) {
         control_tell_term(c);

@@ -58,7 +58,7 @@ struct log_filter {
     _Atomic unsigned waiting;  /* adds that found no room: others queue behind them */
     _Atomic size_t
         own_share; /* bytes of a lane's own entries from which on adds wait for a fold; 0: not known yet */
-    _Atomic bool wants_fold; /* an add waits for that */
+    _Atomic bool wants_fold; /* adds are slowed down, or wait, if that does not come soon */
     _Atomic uint64_t looks;  /* number of looks that were begun */
     _Atomic uint64_t looked; /* when the last look began that found a usable view; clock_mono_us() */
     _Atomic uint64_t term; /* number of the time since which the view has one generation alone, and no notice
