@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/config/config_change.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -160,6 +161,7 @@ static char *plain_text(const char *bytes, size_t length, struct error *e)
 static enum err assign(struct config *c, const struct target *to, const struct config_assignment *a,
                        struct error *e)
 {
+    assert(to->key != NULL); /* resolve() found it */
     if ((to->key->flags & CONFIG_FILE_ONLY) != 0)
         return error_set(e, ERR_REFUSED,
                          "it can be changed in the configuration file only; change it there and send SIGHUP");

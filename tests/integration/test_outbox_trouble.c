@@ -211,7 +211,7 @@ static void test_outbox__that_is_truncated_or_rewritten_under_its_reader_gives_e
     database_run(pg, "TRUNCATE of_cleared RESTART IDENTITY");
     database_run(pg, "INSERT INTO cleared VALUES (3), (4), (5)");
     must(outbox_confirm(o, mark, &e), &e);
-    mark = outboxes_next(o, "3|4|5");
+    outboxes_next(o, "3|4|5");
     database_run(pg, "TRUNCATE of_cleared RESTART IDENTITY");
     database_run(pg, "INSERT INTO cleared VALUES (6)");
     mark = outboxes_next(o, "6");
