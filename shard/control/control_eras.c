@@ -13,7 +13,7 @@ enum { NOBODY_US = 2 * 1000 * 1000 };
 
 /* The waits for registered writers, in graces, if this process is none: long enough for them to be put in
  * doubt, and for who has all shards in memory to come first. */
-enum { ALL_GRACES = 3, PARTLY_GRACES = 5 };
+enum { ALL_GRACES = 2, PARTLY_GRACES = 4 };
 
 enum err control_take_over(struct control *c, struct held *h, struct error *e)
 {

@@ -10,7 +10,7 @@
 enum {
     TRIES = 3,
     ROUND_GRACES = 4,  /* from the end of one round of checks to the next */
-    WAITING_GRACES = 3 /* for a writer that holds something up: without it the filter is degraded */
+    WAITING_GRACES = 2 /* for a writer that holds something up: without it the filter is degraded */
 };
 
 void control_set_registered(struct log_filter *f, bool registered)

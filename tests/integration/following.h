@@ -21,7 +21,7 @@ uint64_t following_numbers(uint64_t count);
 void following_soon(unsigned d, uint64_t first, uint64_t count);
 /* As above for another filter of that table, which may be rebuilt first. */
 void following_soon_in(unsigned d, const char *filter, uint64_t first, uint64_t count);
-/* As following_soon() after a restart of Redis and a coordinator's death. Writers of a log wait half a minute
+/* As following_soon() after a restart of Redis and a coordinator's death. Writers of a log wait 20 s
  * for the dead writer, whose keys may be lost. Then no key is reported absent until the filter is healed from
  * the table. */
 void following_back(unsigned d, uint64_t first, uint64_t count);

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 
-enum { ROWS = 3000, ADDED = 200, HEAL_MS = 90000 /* includes half a minute for a dead writer */ };
+enum { ROWS = 3000, ADDED = 200, HEAL_MS = 90000 /* includes 20 s for a dead writer */ };
 
 /* What happens to the coordinators. */
 enum fate { FIRST_LIVES, FIRST_IS_NEW, ALL_ARE_NEW };
@@ -297,7 +297,7 @@ static const struct row {
     {"B", "WF"}, {"B", "A"}, {"BW", "F"}, {"BW", "R"}, {"BW", "RA"},
 };
 
-/* A writer that sleeps or is dead is waited for, for half a minute each time, so each row has only one of the
+/* A writer that sleeps or is dead is waited for, for 20 s each time, so each row has only one of the
  * fates. */
 static void rows_of(enum fate fate)
 {
