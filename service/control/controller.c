@@ -183,7 +183,7 @@ static void note_lost(struct filter_state *w, bool lost, bool sourced)
     if (lost && !sourced)
         note_problem(w,
                      "its data in Redis are lost and it has no source: no key is reported absent, and adds "
-                     "fail; BF.RESERVE creates it again, empty");
+                     "fail; BF.RESERVE creates it again, empty; DEL deletes it");
 }
 
 /* Note which version of the view, k->view, this coordinator serves. All its event loops serve the same. A
