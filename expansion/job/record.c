@@ -120,6 +120,8 @@ static void begin_job(struct driver *d, enum job_step step)
     if (step == STEP_CHECK) {
         record_text(d, "error", "");
         record_text(d, "healed", "");
+        record_text(d, "verified", "");
+        record_text(d, "false_positive_rate", "");
         return;
     }
     record_text(d, "hold", d->o->hold ? "1" : "0");
