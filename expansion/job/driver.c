@@ -131,7 +131,7 @@ static enum err wait_and_reload(struct driver *d, enum err away, uint64_t *pause
     *pause = *pause * 2 < RETRY_MAX_US ? *pause * 2 : RETRY_MAX_US;
     while (clock_mono_us() < until) {
         enum err code = driver_look(d, waiting.text, why);
-        if (code != ERR_OK && !step_waits(code))
+        if (code != ERR_OK)
             return code;
         clock_sleep_us(NAP_US);
     }
