@@ -384,6 +384,22 @@ static void test_verification__of_a_driver_that_lost_the_mutex_goes_on(void **st
     assert_int_equal(n, ROWS);
 }
 
+/* Who aborts a verification does not mean rebuilds. */
+static void test_abort__of_a_verification_keeps_no_rebuild_from_starting(void **state)
+{
+    (void)state;
+    fixture_ask(&fixture, 0, "CONFIG SET rebuild.rows_per_second 4000");
+    fixture_ask(&fixture, 0, "TB.VERIFY " FILTER " FULL");
+    fixture_wait(&fixture, 0, "job_step", "check");
+    fixture_ask(&fixture, 1, "TB.ABORT " FILTER);
+    fixture_wait(&fixture, 1, "job_state", "aborted");
+    fixture_ask(&fixture, 0, "CONFIG SET rebuild.rows_per_second 0 filter." FILTER ".expand_at 0.1");
+    fixture_wait(&fixture, 1, "job_trigger", "total");
+    fixture_ask(&fixture, 0, "CONFIG SET filter." FILTER ".expand_at 0.8");
+    fixture_wait(&fixture, 1, "job_step", "grace");
+    present_everywhere(0, ROWS);
+}
+
 /* 20,000 rows at 2,000 a second take ten seconds; without the limit hardly any time. */
 static void test_throttle__bounds_the_rows_a_second_until_it_is_lifted(void **state)
 {
@@ -656,6 +672,7 @@ int main(void)
         TEST(test_pause__of_a_catch_up_keeps_what_it_has_found),
         TEST(test_pause__of_a_full_verification_lets_other_filters_be_built),
         TEST(test_verification__of_a_driver_that_lost_the_mutex_goes_on),
+        TEST(test_abort__of_a_verification_keeps_no_rebuild_from_starting),
         TEST(test_throttle__bounds_the_rows_a_second_until_it_is_lifted),
         TEST(test_throttle__gives_way_while_redis_is_slow),
         TEST(test_scan__pauses_half_of_the_readers_while_clients_are_active),
