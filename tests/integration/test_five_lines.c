@@ -111,6 +111,34 @@ static void test_five_lines__warn_where_rows_cannot_be_followed(void **state)
     assert_true(daemon_fini(&d));
 }
 
+/* An application may have added keys before somebody configures its filter: rows must not be absent for long.
+ */
+static void test_five_lines__have_a_filter_built_that_was_there_without_its_table(void **state)
+{
+    (void)state;
+    struct daemon d;
+    struct client c;
+    struct error e = {""};
+    struct daemon_options o = options("");
+    int64_t generation = 0;
+    must(daemon_start(&d, &o, &e), e);
+    must(client_open(&c, d.port, 20000, &e), e);
+    must(client_ok(&c, &e, "BF.RESERVE late 0.001 100000"), e); /* with room for the rows */
+    assert_int_equal(ask(&c, "BF.ADD late user1"), 1);
+    assert_int_equal(ask(&c, "BF.EXISTS late user2"), 0);
+    o.filters = "[filter late]\ntable = account\nkey = email\ngrace = 100ms\n";
+    must(daemon_rewrite(&d, &o, &e), e);
+    must(daemon_reload(&d, &e), e);
+    must(client_wait_status(&c, "late", "job_state", "done", WAIT_MS, &e), e);
+    assert_int_equal(ask(&c, "BF.EXISTS late user2"), 1);
+    assert_int_equal(ask(&c, "BF.EXISTS late user20000"), 1);
+    clock_sleep_us(3000000); /* the controller looks once a second */
+    must(client_status_number(&c, "late", "generation", &generation, &e), e);
+    assert_int_equal(generation, 2);
+    client_close(&c);
+    assert_true(daemon_fini(&d));
+}
+
 /* --- secrets in files --- */
 
 static void keep(const char *path, const char *secret)
@@ -327,6 +355,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_five_lines__build_answer_and_follow),
         cmocka_unit_test(test_five_lines__warn_where_rows_cannot_be_followed),
+        cmocka_unit_test(test_five_lines__have_a_filter_built_that_was_there_without_its_table),
         cmocka_unit_test(test_password_file__logs_in_and_is_read_again),
         cmocka_unit_test(test_check_config__says_what_was_chosen),
         cmocka_unit_test(test_twinbloomd__has_standard_files_where_they_were_closed),
