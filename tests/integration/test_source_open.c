@@ -155,6 +155,18 @@ static void test_source_last_id__times_out_behind_a_lock(void **state)
     PQfinish(pg);
 }
 
+/* A session ends some time after its client has closed the connection. */
+static void await_the_end_of_sessions(PGconn *pg)
+{
+    for (unsigned i = 0, there = 1; there > 0 && i < 1000; i++) {
+        char *count =
+            database_value(pg, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'twinbloom'");
+        there = (unsigned)strtoul(count, NULL, 10);
+        free(count);
+        clock_sleep_us(10 * 1000);
+    }
+}
+
 static void test_source_open__sets_up_a_session_that_is_named_and_cannot_write(void **state)
 {
     const struct temp_postgres *p = *state;
@@ -162,6 +174,8 @@ static void test_source_open__sets_up_a_session_that_is_named_and_cannot_write(v
     database_run(pg, "CREATE TABLE session (id bigint PRIMARY KEY, code text);"
                      "CREATE FUNCTION public.scribble() RETURNS bool LANGUAGE plpgsql AS "
                      "$$ BEGIN INSERT INTO public.session VALUES (1, 'c'); RETURN true; END $$");
+    database_run(pg, "ALTER DATABASE postgres SET idle_session_timeout = '10min'");
+    await_the_end_of_sessions(pg);
     struct source *s = database_source(p, "session", "public.scribble()");
     char *there =
         database_value(pg, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'twinbloom'");
@@ -173,6 +187,7 @@ static void test_source_open__sets_up_a_session_that_is_named_and_cannot_write(v
         "current_setting('transaction_read_only') = 'on' AND current_setting('search_path') = '' "
         "AND current_setting('lock_timeout') = '10s' AND current_setting('statement_timeout') <> '0' "
         "AND current_setting('idle_in_transaction_session_timeout') = '10s' "
+        "AND current_setting('idle_session_timeout') = '0' "
         "AND current_setting('client_encoding') = 'UTF8'");
     database_run(pg, "INSERT INTO session VALUES (1, 'c')");
     uint64_t rows = 0;
@@ -180,6 +195,7 @@ static void test_source_open__sets_up_a_session_that_is_named_and_cannot_write(v
     must(source_rows_estimate(limits, &rows, &e), &e);
     assert_int_equal(rows, 1); /* the whole condition holds */
     source_close(limits);
+    database_run(pg, "ALTER DATABASE postgres RESET idle_session_timeout");
     PQfinish(pg);
 }
 
