@@ -117,5 +117,7 @@ enum job_step step_resume(const struct view *view, uint64_t record_generation, e
         return resume_build(view, record_generation, record_step);
     if (view->phase == PHASE_SWITCHED)
         return STEP_FOLLOW;
-    return wanted == JOB_EXPAND ? STEP_PLAN : wanted == JOB_CHECK ? STEP_CHECK : STEP_DONE;
+    if (wanted == JOB_EXPAND)
+        return STEP_PLAN;
+    return wanted == JOB_CHECK || record_step == STEP_CHECK ? STEP_CHECK : STEP_DONE;
 }

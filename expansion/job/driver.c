@@ -131,7 +131,7 @@ static enum err wait_and_reload(struct driver *d, enum err away, uint64_t *pause
     *pause = *pause * 2 < RETRY_MAX_US ? *pause * 2 : RETRY_MAX_US;
     while (clock_mono_us() < until) {
         enum err code = driver_look(d, waiting.text, why);
-        if (code != ERR_OK && !step_waits(code))
+        if (code != ERR_OK)
             return code;
         clock_sleep_us(NAP_US);
     }
@@ -194,7 +194,8 @@ static void write_end(struct driver *d, enum err failure)
         record_end(d, failure == ERR_CANCELLED ? "aborted" : "failed", failure, d->why.text);
     else if (d->step != STEP_DONE || (d->o->kind == JOB_FINISH && !d->record.running))
         return; /* another driver's record, or there was nothing to do */
-    else if (d->o->kind == JOB_FINISH && d->found_quiet && !step_is_switched(d->record.step))
+    else if (d->o->kind == JOB_FINISH && d->found_quiet && !step_is_switched(d->record.step) &&
+             d->record.step != STEP_CHECK)
         record_end(d, "failed", ERR_CANCELLED, record_orphaned);
     else if (d->unconfirmed)
         record_end(d, "failed", failure, d->why.text);
@@ -265,6 +266,7 @@ static enum err begin(struct driver *d, struct error *e)
         record_fini(&d->record);
         d->record = fresh;
     }
+    d->recorded = d->found_quiet && d->record.running && d->record.step == STEP_CHECK;
     if (d->record.id == 0 || (d->found_quiet && !d->record.running))
         d->record.id = mutex_id(d->mutex); /* otherwise the recorded job goes on: see control_unfinished() */
     if (d->record.started_ms == 0)

@@ -17,7 +17,6 @@ static enum err asked(struct driver *d, enum job_request request, const char *te
 
 enum err driver_requests(struct driver *d, struct error *e)
 {
-    d->controlled_at = clock_mono_us();
     enum err code = control_read(&d->handle, &d->control, e);
     if (code == ERR_OK && d->control.abort)
         code = asked(d, REQUEST_ABORT, "aborted by an operator", e);
@@ -70,13 +69,17 @@ enum err driver_look(struct driver *d, const char *waiting_for, struct error *e)
         return error_set(e, ERR_BUSY, "the coordinator is stopping; another one continues the job");
     enum err code = ERR_OK;
     if (clock_mono_us() - d->controlled_at >= CONTROL_US) {
+        d->controlled_at = clock_mono_us();
         /* A job that only waits must not keep the mutex from a coordinator that has to recreate a lost
          * view. */
         code = handle_look(&d->handle, &d->view, e);
         if (code == ERR_OK)
             code = driver_requests(d, e);
     }
-    return code == ERR_OK ? report(d, waiting_for, e) : code;
+    if (code == ERR_OK)
+        code = report(d, waiting_for, e);
+    return step_waits(code) ? ERR_OK
+                            : code; /* Redis is away: work that needs it says so, other work goes on */
 }
 
 /* A pause may be long, so the process's right to build is given back; driver_begin_build() takes it again. */

@@ -9,11 +9,10 @@
 
 enum { SETTLE_POLL_US = 50 * 1000 };
 
-/* Lets a wait for Postgres end when the job must end, not when Redis is away. */
+/* Lets a wait for Postgres end when the job must end. */
 static enum err watch(void *arg, struct error *e)
 {
-    enum err code = driver_look(arg, "an answer of Postgres", e);
-    return code == ERR_UNREACHABLE || code == ERR_TIMEOUT ? ERR_OK : code;
+    return driver_look(arg, "an answer of Postgres", e);
 }
 
 /* A connection of its own that the job watches. */

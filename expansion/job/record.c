@@ -116,13 +116,15 @@ static void begin_job(struct driver *d, enum job_step step)
     record_text(d, "reason", d->o->reason);
     record_text(d, "trigger", d->o->trigger);
     record_number(d, "started_ms", d->record.started_ms);
+    record_text(d, "verify_full", d->record.verify_full ? "1" : "0");
     if (step == STEP_CHECK) {
         record_text(d, "error", "");
         record_text(d, "healed", "");
+        record_text(d, "verified", "");
+        record_text(d, "false_positive_rate", "");
         return;
     }
     record_text(d, "hold", d->o->hold ? "1" : "0");
-    record_text(d, "verify_full", d->record.verify_full ? "1" : "0");
     record_kept(d);
 }
 

@@ -10,6 +10,7 @@
 
 enum {
     DRAIN_MS = 2000, /* for the server to obey a cancel request */
+    POOLER_LOOKS = 10,
 };
 
 /* --- connecting --- */
@@ -41,7 +42,8 @@ static enum err read_dsn(struct connection *c, const char *dsn, struct error *e)
         return error_set(
             e, ERR_CONFIG,
             "dsn is not a connection string; write postgresql://user@host:port/database or key=value pairs");
-    enum err err = ERR_OK;
+    c->dsn = strdup(dsn);
+    enum err err = c->dsn == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
     const struct {
         const char *keyword;
         char **value;
@@ -200,7 +202,10 @@ void connection_close(struct connection *c)
     PQfinish(c->pg);
     if (c->password != NULL)
         explicit_bzero(c->password, strlen(c->password));
+    if (c->dsn != NULL)
+        explicit_bzero(c->dsn, strlen(c->dsn));
     free(c->password);
+    free(c->dsn);
     free(c->servers.host);
     free(c->servers.address);
     free(c->servers.port);
@@ -385,9 +390,45 @@ enum err connection_command(struct connection *c, const char *text, unsigned tim
     return receive(c, timeout_ms, out, e);
 }
 
+static enum err read_backend(struct connection *c, int *pid, struct error *e)
+{
+    char text[16] = "";
+    enum err err = connection_read(c, "backend", NULL, text, sizeof(text), e);
+    *pid = (int)strtol(text, NULL, 10);
+    return err;
+}
+
+/* A pooler that gives a session of the server to another client after each transaction would have that client
+ * run with what is set here: read-only, without a search_path. It is known by a connection that changes its
+ * session, or has that of another one. */
+static enum err check_keeps_session(struct connection *c, struct error *e)
+{
+    struct connection *other = NULL;
+    int first = 0, pid, others = 0;
+    enum err err = read_backend(c, &first, e);
+    if (err != ERR_OK || first == PQbackendPID(c->pg)) /* there is no pooler */
+        return err;
+    pid = first;
+    err = connection_open(&other, CONNECTION_SQL, c->dsn, NULL, c->timeout_ms, c->watch, e);
+    for (unsigned i = 0; i < POOLER_LOOKS && err == ERR_OK && pid == first && pid != others; i++) {
+        err = read_backend(c, &pid, e);
+        if (err == ERR_OK)
+            err = read_backend(other, &others, e);
+    }
+    connection_close(other);
+    if (err == ERR_OK && (pid != first || pid == others))
+        err = error_set(e, ERR_CONFIG,
+                        "dsn leads to a pooler that shares sessions between clients; let it lead to the "
+                        "server, or set pool_mode = session for it");
+    return err;
+}
+
 enum err connection_set_up(struct connection *c, const char *name, unsigned statement_ms, unsigned lock_ms,
                            struct error *e)
 {
+    enum err err = check_keeps_session(c, e);
+    if (err != ERR_OK)
+        return err;
     char statement_text[16], lock_text[16];
     (void)snprintf(statement_text, sizeof(statement_text), "%u", statement_ms);
     (void)snprintf(lock_text, sizeof(lock_text), "%u", lock_ms);

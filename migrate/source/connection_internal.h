@@ -13,6 +13,7 @@ struct connection {
     bool broken;
     bool warned;
     char state[6];  /* SQLSTATE of the last error from the server; "": none */
+    char *dsn;      /* with the password */
     char *password; /* the dsn's; NULL: none */
     struct {
         char *host, *address, *port; /* comma-separated lists of the dsn; NULL: none */

@@ -53,6 +53,7 @@ struct readers {
     uint64_t allowed_us; /* monotonic time, us: the rate allows no page before */
     unsigned at_once;
     unsigned in_page, running, started;
+    unsigned opening, opened; /* readers that connect, and that have connected */
     bool resting;
     atomic_bool stop;
     enum err code;
@@ -313,14 +314,31 @@ static enum err await_replay(struct reader *me, struct error *e)
     }
 }
 
+/* The server may let fewer in than are wanted: those that are connected read all. */
+static enum err open_source(struct reader *me, struct error *e)
+{
+    struct readers *r = me->all;
+    const struct source_watch w = {watch, me};
+    enum err code = source_open_another(&me->source, r->o.source, r->o.dsn, "twinbloom reader", w, e);
+    (void)pthread_mutex_lock(&r->lock);
+    r->opening--;
+    r->opened += code == ERR_OK;
+    (void)pthread_cond_broadcast(&r->changed);
+    while (code == ERR_UNREACHABLE && r->opened == 0 && r->opening > 0 && !atomic_load(&r->stop))
+        wait_for_change(r, NAP_MS);
+    bool others_read = code == ERR_UNREACHABLE && r->opened > 0;
+    (void)pthread_mutex_unlock(&r->lock);
+    return others_read ? ERR_BUSY : code;
+}
+
 static void *run(void *arg)
 {
     struct reader *me = arg;
     struct readers *r = me->all;
     struct error e = {.text = ""};
-    struct source_watch w = {watch, me};
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
-    enum err code = source_open_another(&me->source, r->o.source, r->o.dsn, "twinbloom reader", w, &e);
+    enum err code = open_source(me, &e);
+    bool is_idle = code == ERR_BUSY;
     if (code == ERR_OK)
         code = await_replay(me, &e);
     if (code == ERR_OK && r->o.work.snapshot != NULL)
@@ -329,7 +347,7 @@ static void *run(void *arg)
     struct range *range;
     while (code == ERR_OK && (range = take_range(me, &code, &e)) != NULL)
         code = read_range(me, range, &e);
-    if (code != ERR_OK)
+    if (code != ERR_OK && !is_idle)
         fail(r, code, &e);
     r->running--;
     (void)pthread_cond_broadcast(&r->changed);
@@ -343,6 +361,7 @@ static void *run(void *arg)
 
 static enum err start_threads(struct readers *r, struct error *e)
 {
+    r->opening = r->o.count;
     for (unsigned i = 0; i < r->o.count; i++) {
         struct reader *me = &r->reader[i];
         me->all = r;

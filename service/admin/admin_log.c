@@ -126,6 +126,10 @@ void admin_log_fields(struct fields *f, struct admin *a, const char *name, size_
     if (s == NULL)
         return;
     bool is_open = filters_status(a->service->logs, name, length, s);
+    const struct config_filter *c = config_find(a->config, name, length);
+    if (s->remedy == LOST_HEALED_BY_OPERATOR && c != NULL &&
+        c->table[0] != '\0') /* it was made without one */
+        s->remedy = LOST_HEALED_BY_BUILD;
     health_fields(f, s, &a->view, note, degraded);
     field_text(f, "log_state", is_open ? log_filter_state_name(s->state) : "unused");
     if (is_open) {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "expansion/record/control.h"
 #include "expansion/record/mutex.h"
 #include "service/admin/admin.h"
 #include "service/control/controller_internal.h"
@@ -183,7 +184,7 @@ static void note_lost(struct filter_state *w, bool lost, bool sourced)
     if (lost && !sourced)
         note_problem(w,
                      "its data in Redis are lost and it has no source: no key is reported absent, and adds "
-                     "fail; BF.RESERVE creates it again, empty");
+                     "fail; BF.RESERVE creates it again, empty; DEL deletes it");
 }
 
 /* Note which version of the view, k->view, this coordinator serves. All its event loops serve the same. A
@@ -225,6 +226,15 @@ static bool is_replaced(struct controller *k, const struct filter_state *w, uint
            said.incarnation > k->view.incarnation;
 }
 
+/* True if an operator wants an end of the unfinished job. A coordinator whose configuration names no table
+ * ends it only then, as another one may be about to go on with it. */
+static bool is_end_wanted(struct controller *k)
+{
+    struct control wanted;
+    struct error ignored;
+    return control_read(&k->handle, &wanted, &ignored) == ERR_OK && (wanted.abort || wanted.finish);
+}
+
 /* The filter's control maintains it and reports what is wrong. */
 static enum err look_at(struct controller *k, struct filter_state *w, const struct config_filter *c,
                         bool held, struct error *e)
@@ -264,10 +274,11 @@ static enum err look_at(struct controller *k, struct filter_state *w, const stru
         controller_look_at_source(k, w, c);
     if (c != NULL)
         look_at_tail(k, c, code, held);
-    if (code != ERR_OK || held || !sourced)
+    bool unfinished = code == ERR_OK && (k->view.phase == PHASE_BUILDING || k->view.phase == PHASE_SWITCHED);
+    if (code != ERR_OK || held || !(sourced || (unfinished && is_end_wanted(k))))
         return code;
     k->held_until_ms = 0;
-    if (k->view.phase == PHASE_BUILDING || k->view.phase == PHASE_SWITCHED)
+    if (unfinished)
         (void)controller_start(k, w, "unfinished", "unfinished", JOB_FINISH);
     else
         controller_look_at_thresholds(k, w, c);

@@ -32,9 +32,9 @@ static time_t schedule_was_due(const struct filter_state *w, const struct config
 /* The end of the last job. A failed job is not repeated at once. A job that another coordinator ended after
  * the schedule became due has served the schedule. */
 struct last_job {
-    bool running; /* with a free mutex: its driver has died */
-    bool failed, aborted;
-    bool lost; /* it failed because shards were lost: they must be built again */
+    bool running;         /* with a free mutex: its driver has died */
+    bool failed, aborted; /* aborted: by an operator, who wants no rebuild now; not so a verification */
+    bool lost;            /* it failed because shards were lost: they must be built again */
     uint64_t finished_ms;
     uint64_t expanded_ms;                    /* when the last expansion began */
     uint64_t bytes_generation;               /* made because of the memory threshold; 0: none */
@@ -50,15 +50,17 @@ static enum err last_job(struct controller *k, struct last_job *last, struct err
     *last = (struct last_job){.running = false};
     enum err code = sync_client_filter_command(
         k->redis, &k->handle.names, "job",
-        "HMGET %b state finished_ms expanded_ms bytes_generation dead_generation dead_at_build error_code",
+        "HMGET %b state finished_ms expanded_ms bytes_generation dead_generation dead_at_build error_code "
+        "trigger",
         &reply, e);
     if (code != ERR_OK)
         return code;
-    if (reply->elements == NUMBERS + 2 && reply->element[0]->type == REDIS_REPLY_STRING) {
+    if (reply->elements == NUMBERS + 3 && reply->element[0]->type == REDIS_REPLY_STRING) {
+        const redisReply *error = reply->element[NUMBERS + 1], *trigger = reply->element[NUMBERS + 2];
         last->running = strcmp(reply->element[0]->str, "running") == 0;
         last->failed = strcmp(reply->element[0]->str, "failed") == 0;
-        last->aborted = strcmp(reply->element[0]->str, "aborted") == 0;
-        const redisReply *error = reply->element[NUMBERS + 1];
+        last->aborted = strcmp(reply->element[0]->str, "aborted") == 0 &&
+                        (trigger->type != REDIS_REPLY_STRING || strcmp(trigger->str, "verify") != 0);
         last->lost = error->type == REDIS_REPLY_STRING && strcmp(error->str, error_name(ERR_LOST)) == 0;
         for (size_t i = 0; i < NUMBERS; i++) {
             const redisReply *value = reply->element[i + 1];
@@ -117,6 +119,13 @@ static void note_wanted(struct filter_state *w, const char *text)
     (void)snprintf(w->note.wanted, sizeof(w->note.wanted), "%s", text);
 }
 
+/* True of a filter that was made before it had a table: its first generation has what was added, and no rows.
+ */
+static bool is_without_table(const struct view *v)
+{
+    return !v->sourced && view_current(v)->number == 1;
+}
+
 static struct threshold_input input_of(const struct filter_state *w, const struct config_filter *c,
                                        const struct view *v, uint64_t items, uint64_t lost,
                                        const struct last_job *last)
@@ -124,7 +133,7 @@ static struct threshold_input input_of(const struct filter_state *w, const struc
     const struct generation *g = view_current(v);
     const struct source_rows *rows = &w->note.rows;
     return (struct threshold_input){
-        .built = g->built,
+        .built = g->built && !is_without_table(v),
         .lost_shards = lost,
         .items = items,
         .capacity = g->capacity,

@@ -160,6 +160,12 @@ static enum err check_not_lost(struct handle *f, struct error *e)
                                                                     : code;
 }
 
+enum err filter_check_lost(struct handle *f, struct error *e)
+{
+    enum err code = may_make(f, e);
+    return code == ERR_OK ? check_not_lost(f, e) : code;
+}
+
 /* A registered filter with neither a view nor a record has lost its view. Ask who serves it before
  * registering it: otherwise repeated attempts would register a name without a view or record, which others
  * take for a lost filter. */

@@ -27,6 +27,9 @@ struct creation {
 MUST_CHECK enum err filter_make(struct service *s, const struct config *config, struct handle *f,
                                 const char *name, size_t length, const struct creation *creation,
                                 struct error *e);
+/* There is no view, and no record. ERR_LOST: there was a filter that nobody has deleted: a registry names it,
+ * or a coordinator serves it. */
+MUST_CHECK enum err filter_check_lost(struct handle *f, struct error *e);
 /* Bytes that the first layer of that filter will have; 0: its table says how large it gets. */
 uint64_t filter_make_bytes(const struct config *config, const char *name, size_t length,
                            const struct creation *creation);

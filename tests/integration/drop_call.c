@@ -8,7 +8,7 @@
 #include "service/filters/filter_states.h"
 #include "shard/control/filters.h"
 
-enum { LEASE_MS = 2000, REDIS_MS = 5000, LEAVE_MS = 1000 };
+enum { LEASE_MS = 2000, REDIS_MS = 5000, LEAVE_MS = 1000, SHARD_BYTES = 65536 };
 
 struct caller {
     struct service service;
@@ -29,6 +29,8 @@ enum err drop_call(const struct nodes *nodes, const char *prefix, enum drop_call
     (void)snprintf(c->service.owner, sizeof(c->service.owner), "caller");
     c->service.watch = filter_states_new();
     c->config.prefix = own;
+    (void)snprintf(c->service.prefix, sizeof(c->service.prefix), "%s", own);
+    c->config.shard_bytes = SHARD_BYTES;
     c->config.lease_ms = LEASE_MS;
     c->config.redis_timeout_ms = REDIS_MS;
     c->handle.redis = sync_client_new(nodes, REDIS_MS, "twinbloom-job");

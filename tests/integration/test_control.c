@@ -347,6 +347,59 @@ static void test_pause__of_a_full_verification_lets_other_filters_be_built(void 
     assert_int_equal(n, ROWS);
 }
 
+/* As after a pause of the process. The next driver verifies as fully as was asked for, and waits as it was
+ * told. */
+static void test_verification__of_a_driver_that_lost_the_mutex_goes_on(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char id[100], held[200], now[200] = "";
+    int64_t n = 0;
+    fixture_ask(&fixture, 0, "CONFIG SET rebuild.rows_per_second 4000");
+    fixture_ask(&fixture, 0, "TB.VERIFY " FILTER " FULL");
+    fixture_wait(&fixture, 0, "job_step", "check");
+    fixture_ask(&fixture, 1, "TB.PAUSE " FILTER);
+    fixture_wait(&fixture, 1, "job_waiting_for", "an operator to resume");
+    fixture_ask(&fixture, 0, "CONFIG SET rebuild.rows_per_second 0");
+    must(client_status(&fixture.client[1], FILTER, "job_id", id, sizeof(id), &e), e);
+    must(client_status(&fixture.client[1], FILTER, "mutex_owner", held, sizeof(held), &e), e);
+    struct client redis = {0};
+    must(client_open(&redis, fixture.redis[0].port, 5000, &e), e);
+    must(client_integer(&redis, &n, &e, "DEL twinbloom:{" FILTER "}:expansion_flag"), e);
+    assert_int_equal(n, 1);
+    client_close(&redis);
+    for (uint64_t until = clock_mono_us() + 30000000; now[0] == '\0' || strcmp(now, held) == 0;) {
+        assert_true(clock_mono_us() < until);
+        must(client_status(&fixture.client[1], FILTER, "mutex_owner", now, sizeof(now), &e), e);
+    }
+    for (uint64_t until = clock_mono_us() + 30000000; client_ok(&fixture.client[1], &e, "TB.RESUME " FILTER);)
+        assert_true(clock_mono_us() <
+                    until); /* the next driver has the mutex, and will say so in the record */
+    fixture_wait(&fixture, 1, "job_state", "done");
+    assert_status(1, "job_id", id);
+    assert_status(1, "job_trigger", "verify");
+    assert_status(1, "job_verify_mode", "full");
+    assert_status(1, "verification", "passed");
+    must(client_status_number(&fixture.client[1], FILTER, "job_verified_keys", &n, &e), e);
+    assert_int_equal(n, ROWS);
+}
+
+/* Who aborts a verification does not mean rebuilds. */
+static void test_abort__of_a_verification_keeps_no_rebuild_from_starting(void **state)
+{
+    (void)state;
+    fixture_ask(&fixture, 0, "CONFIG SET rebuild.rows_per_second 4000");
+    fixture_ask(&fixture, 0, "TB.VERIFY " FILTER " FULL");
+    fixture_wait(&fixture, 0, "job_step", "check");
+    fixture_ask(&fixture, 1, "TB.ABORT " FILTER);
+    fixture_wait(&fixture, 1, "job_state", "aborted");
+    fixture_ask(&fixture, 0, "CONFIG SET rebuild.rows_per_second 0 filter." FILTER ".expand_at 0.1");
+    fixture_wait(&fixture, 1, "job_trigger", "total");
+    fixture_ask(&fixture, 0, "CONFIG SET filter." FILTER ".expand_at 0.8");
+    fixture_wait(&fixture, 1, "job_step", "grace");
+    present_everywhere(0, ROWS);
+}
+
 /* 20,000 rows at 2,000 a second take ten seconds; without the limit hardly any time. */
 static void test_throttle__bounds_the_rows_a_second_until_it_is_lifted(void **state)
 {
@@ -618,6 +671,8 @@ int main(void)
         TEST(test_pause__outlives_the_coordinator_and_can_be_aborted),
         TEST(test_pause__of_a_catch_up_keeps_what_it_has_found),
         TEST(test_pause__of_a_full_verification_lets_other_filters_be_built),
+        TEST(test_verification__of_a_driver_that_lost_the_mutex_goes_on),
+        TEST(test_abort__of_a_verification_keeps_no_rebuild_from_starting),
         TEST(test_throttle__bounds_the_rows_a_second_until_it_is_lifted),
         TEST(test_throttle__gives_way_while_redis_is_slow),
         TEST(test_scan__pauses_half_of_the_readers_while_clients_are_active),

@@ -111,6 +111,97 @@ static void test_five_lines__warn_where_rows_cannot_be_followed(void **state)
     assert_true(daemon_fini(&d));
 }
 
+/* Not that its loss must be accepted: it has a source by now. */
+static void says_what_heals_it(struct client *c)
+{
+    struct client redis;
+    struct error e = {""};
+    char scope[300];
+    must(client_open(&redis, fixture.redis[0].port, 20000, &e), e);
+    must(client_ok(&redis, &e, "SET twinbloom:{late}:expansion_flag another:1 PX 5000"),
+         e); /* no job begins */
+    freeReplyObject(client_command(&redis, "HSET twinbloom:{late}:view degraded 1"));
+    for (unsigned i = 0; i < 300; i++) {
+        must(client_status(c, "late", "degraded_scope", scope, sizeof(scope), &e), e);
+        if (scope[0] != '\0')
+            break;
+        clock_sleep_us(10000);
+    }
+    assert_string_equal(scope, "acknowledged keys may be missing: rebuild the filter from its source");
+    client_close(&redis);
+    must(client_wait_status(c, "late", "degraded", "0", WAIT_MS, &e), e);
+}
+
+/* An application may have added keys before somebody configures its filter: rows must not be absent for long.
+ */
+static void test_five_lines__have_a_filter_built_that_was_there_without_its_table(void **state)
+{
+    (void)state;
+    struct daemon d;
+    struct client c;
+    struct error e = {""};
+    struct daemon_options o = options("");
+    int64_t generation = 0;
+    must(daemon_start(&d, &o, &e), e);
+    must(client_open(&c, d.port, 20000, &e), e);
+    must(client_ok(&c, &e, "BF.RESERVE late 0.001 100000"), e); /* with room for the rows */
+    assert_int_equal(ask(&c, "BF.ADD late user1"), 1);
+    assert_int_equal(ask(&c, "BF.EXISTS late user2"), 0);
+    o.filters = "[filter late]\ntable = account\nkey = email\ngrace = 100ms\n";
+    must(daemon_rewrite(&d, &o, &e), e);
+    must(daemon_reload(&d, &e), e);
+    must(client_wait_status(&c, "late", "job_state", "done", WAIT_MS, &e), e);
+    assert_int_equal(ask(&c, "BF.EXISTS late user2"), 1);
+    assert_int_equal(ask(&c, "BF.EXISTS late user20000"), 1);
+    clock_sleep_us(3000000); /* the controller looks once a second */
+    must(client_status_number(&c, "late", "generation", &generation, &e), e);
+    assert_int_equal(generation, 2);
+    says_what_heals_it(&c);
+    client_close(&c);
+    assert_true(daemon_fini(&d));
+}
+
+/* Coordinators start again without the section of a filter whose rebuild is not over. */
+static void rebuild_and_take_the_table_away(struct daemon *d, struct client *c, const char *how,
+                                            const char *until)
+{
+    struct error e = {""};
+    struct daemon_options o = options(ACCOUNT "grace = 1h\n");
+    must(daemon_start(d, &o, &e), e);
+    must(client_open(c, d->port, 20000, &e), e);
+    must(client_wait_status(c, "account", "built", "1", WAIT_MS, &e), e);
+    must(client_wait_status(c, "account", "phase", "STEADY", WAIT_MS, &e), e);
+    must(client_ok(c, &e, how), e);
+    must(client_wait_status(c, "account", "job_step", until, WAIT_MS, &e), e);
+    client_close(c);
+    assert_true(daemon_stop(d, WAIT_MS));
+    o.filters = "";
+    must(daemon_rewrite(d, &o, &e), e);
+    must(daemon_launch(d, &e), e);
+    must(client_open(c, d->port, 20000, &e), e);
+}
+
+static void test_unfinished_rebuild__of_a_filter_without_its_table_can_be_ended(void **state)
+{
+    static const struct {
+        const char *how, *until, *end;
+    } cases[] = {{"TB.REBUILD account HOLD", "hold", "TB.ABORT account"},
+                 {"TB.REBUILD account", "grace", "TB.FINISH account"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct daemon d;
+        struct client c;
+        struct error e = {""};
+        rebuild_and_take_the_table_away(&d, &c, cases[i].how, cases[i].until);
+        must(client_ok(&c, &e, cases[i].end), e);
+        must(client_wait_status(&c, "account", "phase", "STEADY", WAIT_MS, &e), e);
+        must(client_wait_status(&c, "account", "mutex_owner", "", WAIT_MS, &e), e);
+        assert_int_equal(ask(&c, "BF.EXISTS account user20000"), 1);
+        client_close(&c);
+        assert_true(daemon_fini(&d));
+    }
+}
+
 /* --- secrets in files --- */
 
 static void keep(const char *path, const char *secret)
@@ -327,6 +418,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_five_lines__build_answer_and_follow),
         cmocka_unit_test(test_five_lines__warn_where_rows_cannot_be_followed),
+        cmocka_unit_test(test_five_lines__have_a_filter_built_that_was_there_without_its_table),
+        cmocka_unit_test(test_unfinished_rebuild__of_a_filter_without_its_table_can_be_ended),
         cmocka_unit_test(test_password_file__logs_in_and_is_read_again),
         cmocka_unit_test(test_check_config__says_what_was_chosen),
         cmocka_unit_test(test_twinbloomd__has_standard_files_where_they_were_closed),

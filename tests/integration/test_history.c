@@ -283,6 +283,27 @@ static void test_history__of_a_rebuild_that_a_verification_took_over_tells_of_th
     live_again();
 }
 
+/* What the verification before has looked up is not this one's. */
+static void test_history__of_a_verification_that_was_aborted_tells_of_no_keys(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    redisReply *all;
+    fixture_sql(fixture.db, "SELECT pg_advisory_lock(7)");
+    must(client_ok(&fixture.client[0], &e, "TB.VERIFY " FILTER), e);
+    must(client_wait_status(&fixture.client[1], FILTER, "job_waiting_for", "an answer of Postgres", STEADY_MS,
+                            &e),
+         e);
+    must(client_ok(&fixture.client[1], &e, "TB.ABORT " FILTER), e);
+    const redisReply *run = newest(&all, 9);
+    fixture_sql(fixture.db, "SELECT pg_advisory_unlock(7)");
+    assert_string_equal(field(run, "outcome"), "aborted");
+    assert_string_equal(field(run, "trigger"), "verify");
+    assert_string_equal(field(run, "verified_keys"), "");
+    assert_string_equal(field(run, "false_positive_rate"), "");
+    freeReplyObject(all);
+}
+
 static void refused(const char *command, const char *expected)
 {
     redisReply *r = client_command(&fixture.client[1], command);
@@ -320,6 +341,7 @@ int main(void)
         cmocka_unit_test(test_history__of_a_run_that_another_coordinator_finished_is_one_entry),
         cmocka_unit_test(test_history__of_a_run_that_died_while_it_was_planned_is_an_entry),
         cmocka_unit_test(test_history__of_a_rebuild_that_a_verification_took_over_tells_of_the_rebuild),
+        cmocka_unit_test(test_history__of_a_verification_that_was_aborted_tells_of_no_keys),
         cmocka_unit_test(test_history__refuses_what_it_cannot_tell_of),
     };
     return fixture_run_tests(&fixture, &options, tests);

@@ -293,6 +293,43 @@ static void test_a_process_with_much_of_its_share_of_the_log__folds_at_once(void
         assert_int_equal(solo_ask(&solo, false, i), KEY_PRESENT);
 }
 
+static void run_until_folds(uint64_t folds)
+{
+    const bool never = false;
+    struct log_status s;
+    uint64_t until = clock_mono_us() + 20 * 1000000ull;
+    for (control_status(solo.control, &s); s.folder.report.folds < folds && clock_mono_us() < until;
+         control_status(solo.control, &s))
+        solo_run(&solo, &never, 10);
+    assert_int_equal(s.folder.report.folds, folds);
+}
+
+/* The folder adds nothing, so that only its own looks tell it how much has come. */
+static void test_a_folder__looks_earlier_where_another_process_adds_much(void **state)
+{
+    enum { LITTLE = 30, MUCH = 300 };
+    const struct control_options o = {.folds = true,
+                                      .log_max = LOG_MAX,
+                                      .fold_interval_us = 60 * 1000000,
+                                      .look_interval_us = 60 * 1000000};
+    uint64_t sequence = 0;
+    (void)state;
+    has_inside = false;
+    solo_open(&solo, &on.nodes, &on.names, UINT64_MAX, &o);
+    for (unsigned i = 0; i < MUCH; i++)
+        append_as_another(++sequence);
+    assert_int_equal(solo_ask(&solo, false, 1), KEY_ABSENT);
+    log_filter_look(solo.filter);
+    run_until_folds(1); /* now it has the lease */
+    for (unsigned i = 0; i < LITTLE; i++)
+        append_as_another(++sequence);
+    log_filter_look(solo.filter);
+    solo_tend(&solo);
+    for (unsigned i = 0; i < MUCH; i++)
+        append_as_another(++sequence);
+    run_until_folds(2);
+}
+
 /* --- shards --- */
 
 /* Store a position as if something had been folded: else empty shards would not be read. */
@@ -587,6 +624,7 @@ int main(void)
         BAD_TEST(test_a_lane_of_log_max_bytes__takes_no_keys_until_it_is_folded),
         BAD_TEST(test_a_process_with_its_share_of_the_log__waits_for_the_folder),
         BAD_TEST(test_a_process_with_much_of_its_share_of_the_log__folds_at_once),
+        BAD_TEST(test_a_folder__looks_earlier_where_another_process_adds_much),
         BAD_TEST(test_a_shard_of_a_later_format__asks_for_an_upgrade),
         BAD_TEST(test_a_header_that_is_damaged__is_named),
         BAD_TEST(test_a_string_of_somebody_else__is_named),

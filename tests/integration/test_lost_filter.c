@@ -233,12 +233,67 @@ static void test_a_lost_filter__is_shown_by_those_who_had_it(void **state)
     assert_int_equal(listed(0) + listed(1), 0);
 }
 
+static void is_deleted_by(unsigned d)
+{
+    struct error e = {""};
+    int64_t deleted = 0;
+    must(client_integer(&fixture.client[d], &deleted, &e, "DEL " NAME), e);
+    assert_int_equal(deleted, 1);
+    for (unsigned i = 0; i < 1000 && listed(0) + listed(1) > 0; i++)
+        clock_sleep_us(10 * 1000);
+    assert_int_equal(listed(0) + listed(1), 0);
+    assert_int_equal(absent(0) + absent(1), 2 * KEYS);
+    must(client_integer(&fixture.client[d], &deleted, &e, "DEL " NAME), e);
+    assert_int_equal(deleted, 0);
+    must(client_madd(&fixture.client[1 - d], NAME, fixture_code, 0, KEYS, &e), e); /* another filter */
+    assert_int_equal(absent(0) + absent(1), 0);
+    must(client_integer(&fixture.client[d], &deleted, &e, "DEL " NAME), e);
+    assert_int_equal(deleted, 1);
+    assert_int_equal(absent(0) + absent(1), 2 * KEYS);
+}
+
+/* Coordinators have it in memory, and nothing else knows of it. */
+static void test_a_lost_filter__that_coordinators_remember_can_be_deleted(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    freeReplyObject(make((char[17]){""}));
+    start_daemons();
+    assert_int_equal(absent(0) + absent(1), 0);
+    for (unsigned i = 0; i < 2; i++)
+        freeReplyObject(node(i, "FLUSHALL"));
+    for (unsigned d = 0; d < 2; d++)
+        must(client_wait_status(&fixture.client[d], NAME, "state", "degraded", REPLY_MS, &e), e);
+    is_deleted_by(1);
+}
+
+/* No coordinator has had it. */
+static void test_a_lost_filter__that_another_master_remembers_can_be_deleted(void **state)
+{
+    (void)state;
+    freeReplyObject(make((char[17]){""}));
+    freeReplyObject(node(0, "FLUSHALL"));
+    start_daemons();
+    assert_int_equal(absent(0) + absent(1), 0);
+    is_deleted_by(0);
+    freeReplyObject(node(1, "HSET twinbloom:incarnations other 0000000000000001"));
+    int64_t deleted = 0; /* nor has one that nobody has asked for */
+    struct error e = {""};
+    must(client_integer(&fixture.client[1], &deleted, &e, "DEL other"), e);
+    assert_int_equal(deleted, 1);
+    redisReply *r = node(1, "HEXISTS twinbloom:incarnations other");
+    assert_int_equal(r->integer, 0);
+    freeReplyObject(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_lost_filter__is_not_made_where_a_maker_left_its_record),
         cmocka_unit_test(test_a_lost_filter__is_not_made_where_a_maker_has_named_it_too),
         cmocka_unit_test(test_a_lost_filter__is_shown_by_those_who_had_it),
+        cmocka_unit_test(test_a_lost_filter__that_coordinators_remember_can_be_deleted),
+        cmocka_unit_test(test_a_lost_filter__that_another_master_remembers_can_be_deleted),
         cmocka_unit_test(test_a_filter_that_never_was__is_made_where_a_maker_left_its_record_and_name),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -59,6 +59,32 @@ static void test_readers__hand_out_each_row_once_by_blocks(void **state)
     source_close(s);
 }
 
+/* Of the connections that the role may have, one is the source's. */
+static void test_readers__are_as_many_as_the_server_lets_in(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    database_run(pg, "CREATE ROLE limited LOGIN CONNECTION LIMIT 3;"
+                     "GRANT SELECT ON ALL TABLES IN SCHEMA public TO limited");
+    char dsn[128];
+    (void)snprintf(dsn, sizeof(dsn), "postgresql://limited@127.0.0.1:%u/postgres", (unsigned)p->port);
+    const struct source_config config = {
+        .dsn = dsn, .table = READING_TABLES, .id_column = "id", .key = "code"};
+    struct source *s = NULL;
+    struct error e = {0};
+    must(source_open(&s, &config, 20000, &e), &e);
+    struct reading *reading = reading_new();
+    struct readers_options o = reading_options(reading, s, NULL, 0);
+    o.count = 16;
+    struct readers *r = reading_start(&o);
+    reading_end(r);
+    readers_stop(r);
+    reading_expect_all(reading, true);
+    reading_free(reading);
+    source_close(s);
+    PQfinish(pg);
+}
+
 /* Count the row. */
 static void on_key(void *arg, unsigned i, const char *key, size_t length)
 {
@@ -312,6 +338,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_readers__hand_out_each_row_once),
         cmocka_unit_test(test_readers__hand_out_each_row_once_by_blocks),
+        cmocka_unit_test(test_readers__are_as_many_as_the_server_lets_in),
         cmocka_unit_test(test_readers__count_rows_whose_key_is_null),
         cmocka_unit_test(test_readers__end_with_the_bounds_of_tables_and_ranges),
         cmocka_unit_test(test_readers_left__and_what_came_are_all_rows_at_any_moment),

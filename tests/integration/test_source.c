@@ -277,6 +277,21 @@ static void test_source_check__refuses_a_role_that_may_not_read_all_rows(void **
     PQfinish(pg);
 }
 
+/* Nodes of a plan are told from names in it. */
+static void test_source_check__accepts_a_table_and_an_index_that_are_named_as_a_sort(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    struct error e = {0};
+    database_run(pg, "CREATE TABLE \"Sort\" (id bigint NOT NULL, code text);"
+                     "CREATE UNIQUE INDEX \"Incremental Sort\" ON \"Sort\" (id);"
+                     "INSERT INTO \"Sort\" SELECT n, 'c' || n FROM generate_series(1, 1000) n");
+    struct source *s = database_source(p, "\"Sort\"", "");
+    must(source_check(s, &e), &e);
+    source_close(s);
+    PQfinish(pg);
+}
+
 static void test_source_check__accepts_what_works(void **state)
 {
     const struct temp_postgres *p = *state;
@@ -320,6 +335,7 @@ int main(void)
         cmocka_unit_test(test_source__repeats_neither_rows_nor_sql_in_errors),
         cmocka_unit_test(test_source_check__accepts_expressions_as_keys),
         cmocka_unit_test(test_source_check__refuses_a_role_that_may_not_read_all_rows),
+        cmocka_unit_test(test_source_check__accepts_a_table_and_an_index_that_are_named_as_a_sort),
         cmocka_unit_test(test_source_check__accepts_what_works),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);

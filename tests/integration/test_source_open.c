@@ -9,6 +9,9 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -152,6 +155,18 @@ static void test_source_last_id__times_out_behind_a_lock(void **state)
     PQfinish(pg);
 }
 
+/* A session ends some time after its client has closed the connection. */
+static void await_the_end_of_sessions(PGconn *pg)
+{
+    for (unsigned i = 0, there = 1; there > 0 && i < 1000; i++) {
+        char *count =
+            database_value(pg, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'twinbloom'");
+        there = (unsigned)strtoul(count, NULL, 10);
+        free(count);
+        clock_sleep_us(10 * 1000);
+    }
+}
+
 static void test_source_open__sets_up_a_session_that_is_named_and_cannot_write(void **state)
 {
     const struct temp_postgres *p = *state;
@@ -159,6 +174,8 @@ static void test_source_open__sets_up_a_session_that_is_named_and_cannot_write(v
     database_run(pg, "CREATE TABLE session (id bigint PRIMARY KEY, code text);"
                      "CREATE FUNCTION public.scribble() RETURNS bool LANGUAGE plpgsql AS "
                      "$$ BEGIN INSERT INTO public.session VALUES (1, 'c'); RETURN true; END $$");
+    database_run(pg, "ALTER DATABASE postgres SET idle_session_timeout = '10min'");
+    await_the_end_of_sessions(pg);
     struct source *s = database_source(p, "session", "public.scribble()");
     char *there =
         database_value(pg, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'twinbloom'");
@@ -170,6 +187,7 @@ static void test_source_open__sets_up_a_session_that_is_named_and_cannot_write(v
         "current_setting('transaction_read_only') = 'on' AND current_setting('search_path') = '' "
         "AND current_setting('lock_timeout') = '10s' AND current_setting('statement_timeout') <> '0' "
         "AND current_setting('idle_in_transaction_session_timeout') = '10s' "
+        "AND current_setting('idle_session_timeout') = '0' "
         "AND current_setting('client_encoding') = 'UTF8'");
     database_run(pg, "INSERT INTO session VALUES (1, 'c')");
     uint64_t rows = 0;
@@ -177,6 +195,150 @@ static void test_source_open__sets_up_a_session_that_is_named_and_cannot_write(v
     must(source_rows_estimate(limits, &rows, &e), &e);
     assert_int_equal(rows, 1); /* the whole condition holds */
     source_close(limits);
+    database_run(pg, "ALTER DATABASE postgres RESET idle_session_timeout");
+    PQfinish(pg);
+}
+
+/* --- a pooler --- */
+
+enum { POOLED_MAX = 8, FRAME_MAX = 1 << 16 };
+
+/* Each client connects to a session of its own, under another pid, as poolers do. With @shares the statements
+ * of all are run by the session of the first. */
+struct pooler {
+    bool shares;
+    int listener;
+    uint16_t server;
+    struct pollfd client[POOLED_MAX + 1]; /* the last one: the listener */
+    int session[POOLED_MAX];
+    unsigned count;
+    atomic_bool stop;
+    pthread_t thread;
+    uint8_t frame[FRAME_MAX];
+};
+
+/* Pass one message on, unless it ends a session. Returns its type, 0 for the first one of a client; -1: the
+ * connection is closed. */
+static int pass(struct pooler *p, int from, int to, bool typed)
+{
+    size_t head = typed ? 5 : 4;
+    if (recv(from, p->frame, head, MSG_WAITALL) != (ssize_t)head)
+        return -1;
+    uint32_t length;
+    memcpy(&length, p->frame + head - 4, sizeof(length));
+    length = ntohl(length) - 4;
+    assert_true(length <= FRAME_MAX - head);
+    if (length > 0 && recv(from, p->frame + head, length, MSG_WAITALL) != (ssize_t)length)
+        return -1;
+    if (typed && p->frame[0] == 'K') /* BackendKeyData: the pid */
+        p->frame[5] ^= 0x40;
+    if (!typed || p->frame[0] != 'X')
+        assert_int_equal(send(to, p->frame, head + length, MSG_NOSIGNAL), head + length);
+    return typed ? p->frame[0] : 0;
+}
+
+static void pass_reply(struct pooler *p, int from, int to)
+{
+    int type;
+    while ((type = pass(p, from, to, true)) != 'Z')
+        assert_true(type >= 0);
+}
+
+static void accept_client(struct pooler *p)
+{
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_port = htons(p->server), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_true(p->count < POOLED_MAX);
+    unsigned i = p->count++;
+    p->client[i] = (struct pollfd){.fd = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC), .events = POLLIN};
+    p->session[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(p->session[i], (struct sockaddr *)&a, sizeof(a)), 0);
+    assert_int_equal(pass(p, p->client[i].fd, p->session[i], false), 0);
+    pass_reply(p, p->session[i], p->client[i].fd);
+}
+
+static void serve_client(struct pooler *p, unsigned i)
+{
+    int session = p->session[p->shares ? 0 : i], type;
+    do
+        type = pass(p, p->client[i].fd, session, true);
+    while (type >= 0 && type != 'S' && type != 'Q' && type != 'X');
+    if (type == 'S' || type == 'Q') {
+        pass_reply(p, session, p->client[i].fd);
+        return;
+    }
+    (void)close(p->client[i].fd);
+    p->client[i].fd = -1;
+}
+
+static void *pool(void *arg)
+{
+    struct pooler *p = arg;
+    while (!atomic_load(&p->stop)) {
+        struct pollfd all[POOLED_MAX + 1];
+        memcpy(all, p->client, sizeof(all));
+        all[p->count] = (struct pollfd){.fd = p->listener, .events = POLLIN};
+        if (poll(all, p->count + 1, 20) <= 0)
+            continue;
+        unsigned count = p->count;
+        for (unsigned i = 0; i < count; i++)
+            if (all[i].revents != 0)
+                serve_client(p, i);
+        if (all[count].revents != 0)
+            accept_client(p);
+    }
+    return NULL;
+}
+
+static void pooler_stop(struct pooler *p)
+{
+    atomic_store(&p->stop, true);
+    assert_int_equal(pthread_join(p->thread, NULL), 0);
+    for (unsigned i = 0; i < p->count; i++) {
+        (void)close(p->session[i]);
+        if (p->client[i].fd >= 0)
+            (void)close(p->client[i].fd);
+    }
+    (void)close(p->listener);
+}
+
+/* The application's statements are run by the same sessions: they must not become read-only. */
+static void test_source_open__leaves_the_sessions_of_a_pooler_as_they_are(void **state)
+{
+    static struct pooler p;
+    const struct temp_postgres *server = *state;
+    PGconn *pg = database_connect(server, "postgres", "test");
+    database_run(pg, "CREATE TABLE pooled (id bigint PRIMARY KEY, code text)");
+    for (unsigned shares = 0; shares < 2; shares++) {
+        uint16_t port;
+        char dsn[160];
+        struct source *s = NULL;
+        struct error e = {0};
+        p = (struct pooler){.shares = shares, .server = server->port};
+        p.listener = open_silent(&port);
+        assert_int_equal(pthread_create(&p.thread, NULL, pool, &p), 0);
+        (void)snprintf(
+            dsn, sizeof(dsn),
+            "host=127.0.0.1 port=%u user=postgres dbname=postgres sslmode=disable gssencmode=disable",
+            (unsigned)port);
+        PGconn *application = PQconnectdb(dsn);
+        assert_int_equal(PQstatus(application), CONNECTION_OK);
+        struct source_config config = {.dsn = dsn, .table = "pooled", .id_column = "id", .key = "code"};
+        must(source_open(&s, &config, 10000, &e), &e);
+        enum err code = source_check(s, &e);
+        char *sets = database_value(application, "SHOW default_transaction_read_only");
+        assert_string_equal(sets, "off");
+        free(sets);
+        if (shares) {
+            assert_int_equal(code, ERR_CONFIG);
+            assert_non_null(strstr(e.text, "pool_mode = session"));
+        } else {
+            must(code, &e);
+        }
+        source_close(s);
+        PQfinish(application);
+        pooler_stop(&p);
+    }
     PQfinish(pg);
 }
 
@@ -297,6 +459,7 @@ int main(void)
         cmocka_unit_test(test_source_open_another__refuses_what_was_not_resolved),
         cmocka_unit_test(test_source_open__leaves_a_source_that_says_what_is_wrong),
         cmocka_unit_test(test_source_open__sets_up_a_session_that_is_named_and_cannot_write),
+        cmocka_unit_test(test_source_open__leaves_the_sessions_of_a_pooler_as_they_are),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);
 }

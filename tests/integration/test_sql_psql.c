@@ -21,6 +21,7 @@ static const struct row {
     const char *output;
 } rows[] = {
     {"ancestors", {"oid=1259"}, "1259\n"},
+    {"backend", {NULL}, NULL},
     {"barrier", {NULL}, NULL},
     {"blocks",
      {"table=link", "key=t.code", "where=t.id <> 6", "blocks=t.ctid >= '(0,0)' AND t.ctid < '(1,0)'",

@@ -3,6 +3,7 @@
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -304,6 +305,44 @@ static void test_hung_page__does_not_hold_up_a_shutdown(void **state)
     fixture_all_present(&fixture, 1, 0, ROWS);
 }
 
+/* The session that reads the row behind the gate; 0: none does. */
+static int64_t reader_at_the_gate(void)
+{
+    PGresult *r =
+        PQexec(fixture.db, "SELECT pid FROM pg_stat_activity WHERE application_name = "
+                           "'twinbloom reader' AND wait_event_type = 'Lock' AND wait_event = 'advisory'");
+    assert_int_equal(PQresultStatus(r), PGRES_TUPLES_OK);
+    int64_t pid = PQntuples(r) > 0 ? strtoll(PQgetvalue(r, 0, 0), NULL, 10) : 0;
+    PQclear(r);
+    return pid;
+}
+
+/* Shards are in memory, so a master that is away for a moment has no table read again. */
+static void test_comparison__goes_on_while_redis_is_away(void **state)
+{
+    (void)state;
+    enum { AWAY_US = 1800 * 1000 /* longer than a command may take, shorter than the lease */ };
+    struct error e = {""};
+    int64_t reader = 0, n = 0;
+    fixture_sql(fixture.db, "SELECT pg_advisory_lock(7)");
+    must(client_ok(&fixture.client[0], &e, "TB.VERIFY " FILTER " FULL"), e);
+    for (uint64_t until = clock_mono_us() + STEADY_MS * UINT64_C(1000); reader == 0;) {
+        assert_true(clock_mono_us() < until);
+        clock_sleep_us(20000);
+        reader = reader_at_the_gate();
+    }
+    process_signal(&fixture.redis[0].process, SIGSTOP);
+    clock_sleep_us(AWAY_US);
+    process_signal(&fixture.redis[0].process, SIGCONT);
+    clock_sleep_us(AWAY_US);
+    int64_t later = reader_at_the_gate();
+    open_the_gate();
+    assert_int_equal(later, reader);
+    must(client_wait_status(&fixture.client[1], FILTER, "job_state", "done", STEADY_MS, &e), e);
+    must(client_status_number(&fixture.client[1], FILTER, "job_verified_keys", &n, &e), e);
+    assert_int_equal(n, ROWS);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, quiet)
@@ -316,6 +355,7 @@ int main(void)
         TEST(test_sleeper__that_drove_the_job_disturbs_nothing_when_it_wakes),
         TEST(test_hung_page__does_not_hold_up_an_abort),
         TEST(test_hung_page__does_not_hold_up_a_shutdown),
+        TEST(test_comparison__goes_on_while_redis_is_away),
     };
     return fixture_run_tests(&fixture, &options, tests);
 }

@@ -289,7 +289,8 @@ static void test_step_resume__begins_or_ends_where_nothing_is_unfinished(void **
                 view_in(&v, quiet[p]);
                 assert_int_equal(step_resume(&v, g, (enum job_step)s, JOB_EXPAND), STEP_PLAN);
                 assert_int_equal(step_resume(&v, g, (enum job_step)s, JOB_CHECK), STEP_CHECK);
-                assert_int_equal(step_resume(&v, g, (enum job_step)s, JOB_FINISH), STEP_DONE);
+                assert_int_equal(step_resume(&v, g, (enum job_step)s, JOB_FINISH),
+                                 s == STEP_CHECK ? STEP_CHECK : STEP_DONE);
             }
 }
 
