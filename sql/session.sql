@@ -2,7 +2,8 @@
 -- The empty search_path keeps objects of others out of our statements; ids have one text form whatever the role's
 -- settings are. Without sort a keyset page can only be read in the order of an index: a generic plan, or a table whose
 -- order on disk is unlike that of its ids, must not turn each page into a sort of the whole table. A session that waits
--- for others, such as readers of the table, may be idle for hours (a setting since Postgres 14).
+-- for others, such as readers of the table, may be idle for hours, and a
+-- sweep is one transaction (the two settings came with Postgres 14 and 17).
 -- psql -v statement_timeout=600000 -v lock_timeout=10000 -f session.sql
 SELECT set_config('search_path', '', false),
        set_config('default_transaction_isolation', 'read committed', false),
@@ -11,7 +12,8 @@ SELECT set_config('search_path', '', false),
        set_config('statement_timeout', :'statement_timeout', false),
        set_config('lock_timeout', :'lock_timeout', false),
        set_config('idle_in_transaction_session_timeout', :'lock_timeout', false),
-       (SELECT set_config(s.name, '0', false) FROM pg_settings s WHERE s.name = 'idle_session_timeout'),
+       (SELECT string_agg(set_config(s.name, '0', false), '') FROM pg_settings s
+        WHERE s.name IN ('idle_session_timeout', 'transaction_timeout')),
        set_config('enable_sort', 'off', false),
        set_config('standard_conforming_strings', 'on', false),
        set_config('jit', 'off', false),
