@@ -26,6 +26,12 @@ static void test_small_commands__answer_as_redis_does(void **state)
         {"RESET", "+RESET"}, /* drops the transaction and the name */
         {"CLIENT GETNAME", "$-1"},
         {"EXEC", "-ERR EXEC without MULTI"},
+        {"ACL WHOAMI", "$7\r\ndefault"},
+        {"ACL WHOAMI x", ARITY("acl|whoami")},
+        {"ACL LIST", "-ERR unknown subcommand 'LIST'. Try ACL HELP."},
+        {"ACL HELP",
+         "*5\r\n+ACL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+WHOAMI\r\n"
+         "+    Return the name of the user of this connection.\r\n+HELP\r\n+    Print this help."},
         {"CLIENT MAINT_NOTIFICATIONS ON", "-ERR unknown subcommand 'MAINT_NOTIFICATIONS'. Try CLIENT HELP."},
         {"CLUSTER SLOTS", "-ERR unknown command 'CLUSTER', with args beginning with: 'SLOTS' "},
         {"CONFIG GET save", "*2\r\n$4\r\nsave\r\n$0\r\n"},
