@@ -525,13 +525,13 @@ static void run(struct client *c, const struct command *command, const struct ar
                 size_t count)
 {
     c->counted.row = command == NULL ? command_count : (size_t)(command - command_table);
-    if ((command == NULL || (command->flags & COMMAND_NO_AUTH) == 0) && client_needs_login(c)) {
-        client_error(c, "NOAUTH Authentication required.");
-        return;
-    }
     if (command == NULL && is_http(&arguments[0])) {
         log_warn("http_on_redis_port", "client=%s note=\"closed\"", c->address);
         client_close_after_reply(c);
+        return;
+    }
+    if ((command == NULL || (command->flags & COMMAND_NO_AUTH) == 0) && client_needs_login(c)) {
+        client_error(c, "NOAUTH Authentication required.");
         return;
     }
     if (command != NULL && command->run == command_exec && c->in_transaction && count > 1) {

@@ -483,6 +483,10 @@ static void test_http__is_closed_before_its_body_is_read(void **state)
                              "-ERR unknown command 'GET', with args beginning with: '/' 'HTTP/1.1' \r\n");
     must(client_integer(&contract.fixture.client[0], &n, &e, "BF.EXISTS browser a"), e);
     assert_int_equal(n, 0);
+    int fd = contract_open_guarded(); /* before a login, too */
+    assert_true(raw_puts(fd, "POST / HTTP/1.1\r\nHost: x\r\n\r\nAUTH s3cret\r\n"));
+    assert_true(raw_expect_close(fd));
+    raw_close(fd);
 }
 
 int main(void)
