@@ -290,6 +290,7 @@ static void test_client_certificates__log_in_whom_they_name(void **state)
     (void)state;
     reload("tls_client_auth = optional\ntls_client_user = yes\n", FILTERS CHIEF);
     says(REDIS_CLI WITH("chief") "ACL WHOAMI 2>&1", true, "chief");
+    says("printf 'RESET\\nACL WHOAMI\\n' | " REDIS_CLI WITH("chief") "2>&1", true, "RESET\n\"chief\"");
     says(REDIS_CLI WITH("nobody") "ACL WHOAMI 2>&1", true, "NOAUTH Authentication required.");
     says(REDIS_CLI "ACL WHOAMI 2>&1", true, "NOAUTH Authentication required.");
     says(REDIS_CLI "--user chief --pass chief --no-auth-warning ACL WHOAMI 2>&1", true, "chief");
