@@ -282,11 +282,13 @@ static void on_second(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
     struct worker *w = arg;
     uint64_t now = clock_mono_us();
+    uint_fast64_t rejected = atomic_load(&w->service->rejected);
     struct client *c, *next;
     for (c = LIST_FIRST(&w->clients); c != NULL; c = next) {
         next = LIST_NEXT(c, link);
-        client_tick(c, now);
+        client_tick(c, now, rejected != w->rejected);
     }
+    w->rejected = rejected;
 }
 
 static void take_config(void *arg)
