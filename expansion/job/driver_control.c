@@ -34,7 +34,8 @@ static void report_scan(struct driver *d, uint64_t now)
     double rate = (double)d->scan_rows * 1e6 / (double)(now - d->scan_started);
     double left = (double)d->record.rows_total - (double)d->record.rows;
     record_decimal(d, "rate", rate);
-    record_number(d, "partitions", d->build == NULL ? 1 : build_partitions(d->build));
+    if (d->build != NULL) /* a pause ends it */
+        record_number(d, "partitions", build_partitions(d->build));
     record_number(d, "spilled_bytes", d->build == NULL ? 0 : build_spilled_bytes(d->build));
     record_decimal(d, "eta_seconds", rate > 0 && left > 0 ? left / rate : 0);
 }

@@ -131,7 +131,7 @@ const struct command command_table[] = {
      .run = command_hello},
     {"AUTH", -2, COMMAND_ALONE | COMMAND_NO_AUTH | COMMAND_FREE, "Logs in", "connection", KEYS_NONE,
      "[username] password", .run = command_auth},
-    {"ACL", -2, COMMAND_FREE, "WHOAMI", "connection", KEYS_NONE, "subcommand", .run = command_acl},
+    {"ACL", -2, COMMAND_FREE, "WHOAMI", "connection", KEYS_NONE, "subcommand", .run = command_sub},
     {"SELECT", 2, COMMAND_FREE, "Database 0 is the only one", "connection", KEYS_NONE, "index",
      .run = command_select},
     {"RESET", 1, COMMAND_ALONE | COMMAND_NO_AUTH | COMMAND_NOW | COMMAND_FREE,
@@ -201,6 +201,9 @@ static const struct meter_kind command_meter = {.of = METER_OF_COMMANDS,
                                                 .is_failure = is_failure};
 
 const struct subcommand command_subcommands[] = {
+    {"ACL", "WHOAMI", "acl|whoami", COMMAND_FREE, 2, 2, command_acl_whoami, "WHOAMI",
+     "Return the name of the user of this connection."},
+    {"ACL", "HELP", "acl|help", COMMAND_FREE, 2, 2, command_help, "HELP", "Print this help."},
     {"CLIENT", "GETNAME", "client|getname", COMMAND_FREE, 2, 2, command_client_getname, "GETNAME",
      "Return the name of this connection."},
     {"CLIENT", "HELP", "client|help", COMMAND_FREE, 2, 2, command_help, "HELP", "Print this help."},
@@ -522,13 +525,13 @@ static void run(struct client *c, const struct command *command, const struct ar
                 size_t count)
 {
     c->counted.row = command == NULL ? command_count : (size_t)(command - command_table);
-    if ((command == NULL || (command->flags & COMMAND_NO_AUTH) == 0) && client_needs_login(c)) {
-        client_error(c, "NOAUTH Authentication required.");
-        return;
-    }
     if (command == NULL && is_http(&arguments[0])) {
         log_warn("http_on_redis_port", "client=%s note=\"closed\"", c->address);
         client_close_after_reply(c);
+        return;
+    }
+    if ((command == NULL || (command->flags & COMMAND_NO_AUTH) == 0) && client_needs_login(c)) {
+        client_error(c, "NOAUTH Authentication required.");
         return;
     }
     if (command != NULL && command->run == command_exec && c->in_transaction && count > 1) {

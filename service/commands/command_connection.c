@@ -50,13 +50,8 @@ void command_auth(struct client *c, const struct argument *a, size_t count)
         session_log_in(c, count == 3 ? &a[1] : NULL, &a[count - 1], &(struct greeting){0}, welcome_auth);
 }
 
-void command_acl(struct client *c, const struct argument *a, size_t count)
+void command_acl_whoami(struct client *c, const struct argument *a UNUSED, size_t count UNUSED)
 {
-    if (count != 2 || !argument_is(&a[1], "WHOAMI")) {
-        client_error(c, "ERR unknown subcommand '%.*s'. Try ACL HELP.",
-                     (int)(a[1].length < 64 ? a[1].length : 64), a[1].bytes);
-        return;
-    }
     struct reply r = client_reply_begin(c);
     reply_text(&r, c->session.user);
     client_reply_end(c);

@@ -23,6 +23,8 @@ const struct doctor_probe doctor_probes[] = {
      doctor_nodes},
     {"coordinators", "whether the other coordinators run, have one version, and reach what they need",
      doctor_coordinators, NULL},
+    {"certificates", "whether the certificates of this coordinator are valid, and for how long",
+     doctor_certificates, NULL},
     {"clock", "the clocks of nodes and database, compared with this machine's", doctor_clocks, NULL},
     {"rights", "whether the role sees who holds open transactions", doctor_rights, NULL},
     {"transactions", "transactions that have been open for long: a rebuild waits for them",

@@ -86,5 +86,6 @@ doctor_node_fn doctor_commands;                           /* doctor_commands.c *
 doctor_fn doctor_postgres, doctor_tables, doctor_spill;   /* doctor_postgres.c */
 doctor_fn doctor_followers, doctor_standby, doctor_slots; /* doctor_follow.c */
 doctor_fn doctor_coordinators, doctor_clocks;             /* doctor_coordinators.c */
+doctor_fn doctor_certificates;                            /* doctor_certificates.c */
 doctor_node_fn doctor_nodes;
 #endif

@@ -167,7 +167,7 @@ void client_reconfigure(struct client *c)
     session_resolve(c);
 }
 
-void client_tick(struct client *c, uint64_t now_us)
+void client_tick(struct client *c, uint64_t now_us, bool crowded)
 {
     const struct config *config = c->worker->config;
     bool idle = STAILQ_EMPTY(&c->requests) && config->idle_timeout_ms != 0 &&
@@ -176,7 +176,7 @@ void client_tick(struct client *c, uint64_t now_us)
         client_cut(c, "does not read its replies");
     else if (session_is_late(c, now_us))
         client_cut(c, "did not log in");
-    else if (idle)
+    else if (idle || (crowded && c->ended)) /* it may only be waiting, but most that have ended are gone */
         client_destroy(c);
 }
 

@@ -158,8 +158,9 @@ void client_answered(struct client *c);
 void client_turn_ends(struct client *c);
 /* The client's first request still waits: write those of its replies that are known. */
 void client_write_known(struct client *c);
-/* Called every second: closes a client that is idle or does not read. */
-void client_tick(struct client *c, uint64_t now_us);
+/* Called every second: closes a client that is idle or does not read. @crowded: others were rejected, because
+ * max_clients are connected; then a client that has sent its last byte gets no more replies. */
+void client_tick(struct client *c, uint64_t now_us, bool crowded);
 /* Called after the worker's configuration has changed. */
 void client_reconfigure(struct client *c);
 

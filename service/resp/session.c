@@ -47,6 +47,8 @@ void session_reset(struct client *c)
 {
     c->session.user[0] = '\0';
     session_resolve(c);
+    if (c->is_tls)
+        session_handshake_done(c, c->io);
 }
 
 void session_end(struct client *c)

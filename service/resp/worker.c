@@ -42,11 +42,25 @@ static void take_arrival(void *arg)
     free(a);
 }
 
+/* As Redis sets them by default. A peer that is gone without a word is noticed within ten minutes, and no
+ * firewall between takes an idle connection for a dead one. A unix socket has none of them. */
+static void set_options(int fd)
+{
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1}, /* no reply of a pipeline waits for the one before */
+        {SOL_SOCKET, SO_KEEPALIVE, 1},     {IPPROTO_TCP, TCP_KEEPIDLE, 300}, /* seconds */
+        {IPPROTO_TCP, TCP_KEEPINTVL, 100}, {IPPROTO_TCP, TCP_KEEPCNT, 3},
+    };
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+        (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
+}
+
 void worker_accept(struct worker *w, int fd, const char *address, bool tls)
 {
     struct arrival *a = calloc(1, sizeof(*a));
-    int on = 1; /* replies of a pipeline must not wait until the ones before are acknowledged */
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    set_options(fd);
     atomic_fetch_add(&w->client_count, 1);
     if (a != NULL) {
         a->worker = w;
@@ -268,11 +282,13 @@ static void on_second(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
     struct worker *w = arg;
     uint64_t now = clock_mono_us();
+    uint_fast64_t rejected = atomic_load(&w->service->rejected);
     struct client *c, *next;
     for (c = LIST_FIRST(&w->clients); c != NULL; c = next) {
         next = LIST_NEXT(c, link);
-        client_tick(c, now);
+        client_tick(c, now, rejected != w->rejected);
     }
+    w->rejected = rejected;
 }
 
 static void take_config(void *arg)

@@ -64,11 +64,12 @@ struct worker {
     _Atomic size_t client_count; /* clients that were handed over and are not destroyed */
     /* Bytes that its clients hold; how many of them the service has counted. */
     size_t client_memory, told_memory;
-    atomic_size_t largest; /* the most bytes that one of its clients holds, or held lately */
-    atomic_bool relieving; /* a task to cut its largest client is under way */
-    uint64_t now_us;       /* see worker_now() */
-    uint64_t turn_us;      /* the turn of the loop in which `now_us` was read */
-    unsigned since_now;    /* how often `now_us` was returned since then */
+    atomic_size_t largest;  /* the most bytes that one of its clients holds, or held lately */
+    atomic_bool relieving;  /* a task to cut its largest client is under way */
+    uint64_t now_us;        /* see worker_now() */
+    uint64_t turn_us;       /* the turn of the loop in which `now_us` was read */
+    unsigned since_now;     /* how often `now_us` was returned since then */
+    uint_fast64_t rejected; /* the service's count, a second ago */
     bool draining;
 };
 

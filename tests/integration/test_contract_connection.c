@@ -26,6 +26,12 @@ static void test_small_commands__answer_as_redis_does(void **state)
         {"RESET", "+RESET"}, /* drops the transaction and the name */
         {"CLIENT GETNAME", "$-1"},
         {"EXEC", "-ERR EXEC without MULTI"},
+        {"ACL WHOAMI", "$7\r\ndefault"},
+        {"ACL WHOAMI x", ARITY("acl|whoami")},
+        {"ACL LIST", "-ERR unknown subcommand 'LIST'. Try ACL HELP."},
+        {"ACL HELP",
+         "*5\r\n+ACL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+WHOAMI\r\n"
+         "+    Return the name of the user of this connection.\r\n+HELP\r\n+    Print this help."},
         {"CLIENT MAINT_NOTIFICATIONS ON", "-ERR unknown subcommand 'MAINT_NOTIFICATIONS'. Try CLIENT HELP."},
         {"CLUSTER SLOTS", "-ERR unknown command 'CLUSTER', with args beginning with: 'SLOTS' "},
         {"CONFIG GET save", "*2\r\n$4\r\nsave\r\n$0\r\n"},
@@ -477,6 +483,10 @@ static void test_http__is_closed_before_its_body_is_read(void **state)
                              "-ERR unknown command 'GET', with args beginning with: '/' 'HTTP/1.1' \r\n");
     must(client_integer(&contract.fixture.client[0], &n, &e, "BF.EXISTS browser a"), e);
     assert_int_equal(n, 0);
+    int fd = contract_open_guarded(); /* before a login, too */
+    assert_true(raw_puts(fd, "POST / HTTP/1.1\r\nHost: x\r\n\r\nAUTH s3cret\r\n"));
+    assert_true(raw_expect_close(fd));
+    raw_close(fd);
 }
 
 int main(void)

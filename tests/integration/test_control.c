@@ -231,22 +231,47 @@ static void other_is(const char *field, const char *value)
     must(client_wait_status(&fixture.client[0], OTHER, field, value, OTHER_MS, &e), e);
 }
 
-/* The first coordinator has read some of the rows, and is paused. */
-static void pause_in_the_scan(void)
+/* The first coordinator has read some of the rows, and is paused. @rebuild: the command that starts its job.
+ * Returns the partitions of the build before the pause. */
+static int64_t pause_in_the_scan_of(const char *rebuild)
 {
     struct error e = {""};
+    int64_t partitions = 0;
     other_is("built", "1");
     fixture_sql(fixture.db, "BEGIN");
     fixture_sql(fixture.db, "SELECT 1");
-    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
+    fixture_ask(&fixture, 0, rebuild);
     fixture_wait(&fixture, 0, "job_step", "settle");
     fixture_ask(&fixture, 1, "TB.THROTTLE " FILTER " 2000");
     clock_sleep_us(500000); /* until the job's driver has read the limit */
     fixture_sql(fixture.db, "COMMIT");
     fixture_wait(&fixture, 1, "job_step", "scan");
     must(client_wait_status_least(&fixture.client[1], FILTER, "job_rows", 1000, OTHER_MS, &e), e);
+    must(client_status_number(&fixture.client[1], FILTER, "job_partitions", &partitions, &e), e);
     fixture_ask(&fixture, 1, "TB.PAUSE " FILTER);
     fixture_wait(&fixture, 1, "job_waiting_for", "an operator to resume");
+    return partitions;
+}
+
+static void pause_in_the_scan(void)
+{
+    (void)pause_in_the_scan_of("TB.REBUILD " FILTER);
+}
+
+static void test_pause__does_not_change_the_partitions_of_the_status(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    int64_t now = 0;
+    fixture_ask(&fixture, 0, "CONFIG SET rebuild.build_memory 1MiB");
+    int64_t before = pause_in_the_scan_of("TB.REBUILD " FILTER " CAPACITY 2000000");
+    assert_in_range(before, 2, 64);
+    clock_sleep_us(1500000); /* the driver reports each half second */
+    must(client_status_number(&fixture.client[1], FILTER, "job_partitions", &now, &e), e);
+    assert_int_equal(now, before);
+    fixture_ask(&fixture, 0, "CONFIG SET rebuild.build_memory 512MiB");
+    fixture_ask(&fixture, 1, "TB.ABORT " FILTER);
+    fixture_wait(&fixture, 1, "job_state", "aborted");
 }
 
 /* A coordinator builds one generation at a time. */
@@ -668,6 +693,7 @@ int main(void)
         TEST(test_rollback__is_done_by_another_when_the_driver_is_killed),
         TEST(test_pause__stops_the_scan_until_it_is_resumed),
         TEST(test_pause__lets_other_filters_be_built),
+        TEST(test_pause__does_not_change_the_partitions_of_the_status),
         TEST(test_pause__outlives_the_coordinator_and_can_be_aborted),
         TEST(test_pause__of_a_catch_up_keeps_what_it_has_found),
         TEST(test_pause__of_a_full_verification_lets_other_filters_be_built),

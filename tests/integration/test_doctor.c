@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "service/doctor/doctor_internal.h"
+#include "tests/lib/certificates.h"
 
 /* --- all is well --- */
 
@@ -30,8 +31,8 @@ static void test_doctor__complains_of_nothing_where_all_is_well(void **state)
     says(r, "ok", "coordinators", "1, which agree", NULL);
     for (size_t i = 0; i < doctor_probe_count; i++) {
         const char *name = doctor_probes[i].name;
-        if (strcmp(name, "redis") != 0 && strcmp(name, "standby") != 0 &&
-            strcmp(name, "slots") != 0) /* there are no standbys and slots */
+        if (strcmp(name, "redis") != 0 && strcmp(name, "standby") != 0 && strcmp(name, "slots") != 0 &&
+            strcmp(name, "certificates") != 0) /* there are no standbys, slots and certificates */
             says(r, "ok", name, "", NULL);
     }
     all_is_well(alone(fixture.node_list, fixture.postgres.dsn, "", WITH_TABLE("")));
@@ -313,6 +314,25 @@ static void test_doctor__complains_of_a_node_that_is_away(void **state)
     assert_int_equal(r->code, 1);
 }
 
+static void test_doctor__complains_of_certificates(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char directory[PATH_MAX], service[3 * PATH_MAX];
+    must(process_make_directory(directory, "doctor", &e), e);
+    must(certificates_make(directory, &e), e);
+    struct daemon_options o = {.nodes = fixture.node_list, .service = service};
+    (void)snprintf(service, sizeof(service), "tls_cert = %s/expired.crt\ntls_key = %s/expired.key\n",
+                   directory, directory);
+    says(alone_by(&o), "problem", "certificates", "expired.crt: it expired 1 day ago",
+         "renew it, then send SIGHUP");
+    (void)snprintf(service, sizeof(service), "tls_cert = %s/redis.crt\ntls_key = %s/redis.key\n", directory,
+                   directory);
+    says(alone_by(&o), "warning", "certificates", "redis.crt: it is valid for ",
+         "renew it, then send SIGHUP");
+    process_remove_directory(directory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +347,7 @@ int main(void)
         cmocka_unit_test(test_doctor__tries_every_command),
         cmocka_unit_test(test_doctor__tries_what_the_page_of_rights_names),
         cmocka_unit_test(test_doctor__is_described_by_the_page_on_installing),
+        cmocka_unit_test(test_doctor__complains_of_certificates),
         cmocka_unit_test(test_doctor__complains_of_missing_replicas),
         cmocka_unit_test(test_doctor__complains_of_a_replica_for_a_node),
         cmocka_unit_test(test_doctor__complains_of_clocks_that_differ),

@@ -3,11 +3,13 @@
  * way. */
 #include "tests/integration/fixture.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "tests/lib/raw.h"
@@ -167,6 +169,42 @@ static void test_client__that_is_idle_is_closed_and_one_that_is_not_stays(void *
     raw_close(busy);
 }
 
+/* Seconds until the system asks whether the peer of the coordinator's end of @fd is there; -1: it will not.
+ */
+static double asked_in(int fd)
+{
+    struct sockaddr_in own = {0};
+    socklen_t size = sizeof(own);
+    char line[512];
+    double seconds = -1;
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&own, &size), 0);
+    FILE *f = fopen("/proc/net/tcp", "re");
+    assert_non_null(f);
+    while (fgets(line, sizeof(line), f) != NULL) {
+        unsigned local, remote, timer;
+        unsigned long ticks;
+        if (sscanf(line, "%*d: %*8[0-9A-F]:%x %*8[0-9A-F]:%x %*x %*x:%*x %x:%lx", &local, &remote, &timer,
+                   &ticks) == 4 &&
+            local == fixture.daemon[0].port && remote == ntohs(own.sin_port) && timer == 2)
+            seconds = (double)ticks / (double)sysconf(_SC_CLK_TCK);
+    }
+    (void)fclose(f);
+    return seconds;
+}
+
+/* As Redis does by default. */
+static void test_client__that_is_silent_is_asked_whether_it_is_there(void **state)
+{
+    (void)state;
+    int fd = open_raw();
+    assert_true(raw_puts(fd, "PING\r\n"));
+    assert_true(raw_expect(fd, "+PONG\r\n"));
+    double seconds = asked_in(fd);
+    raw_close(fd);
+    if (!(seconds > 0 && seconds <= 300))
+        fail_msg("asked in %g s", seconds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +212,7 @@ int main(void)
         cmocka_unit_test(test_request_max__ends_the_connection_with_an_error),
         cmocka_unit_test(test_transaction__has_no_more_bytes_than_a_request),
         cmocka_unit_test(test_client__that_reads_no_replies_is_cut),
+        cmocka_unit_test(test_client__that_is_silent_is_asked_whether_it_is_there),
         cmocka_unit_test(test_client__that_is_idle_is_closed_and_one_that_is_not_stays),
     };
     return fixture_run_tests(&fixture, &options, tests);

@@ -36,6 +36,8 @@ static const char certificates[] =
     "leaf nobody nobody 'extendedKeyUsage=clientAuth' ours 1005 && "
     "leaf default default 'extendedKeyUsage=clientAuth' ours 1007 && "
     "leaf foreign chief 'extendedKeyUsage=clientAuth' theirs 1006 && "
+    "q x509 -req -in first.csr -CA ours.crt -CAkey ours.key -set_serial 1008 -days -1 -extfile first.ext "
+    "-out expired.crt && cp first.key expired.key && "
     "printf 'openssl_conf = a\n[a]\nssl_conf = b\n[b]\nsystem_default = c\n[c]\nMinProtocol = TLSv1\n"
     "CipherString = ALL:@SECLEVEL=0\n' > lax.cnf";
 
@@ -253,6 +255,21 @@ static void test_reload__with_bad_files_changes_nothing(void **state)
     says(SERIAL, true, "serial=03E9");
 }
 
+static void test_reload__warns_of_a_certificate_that_has_expired(void **state)
+{
+    (void)state;
+    static const char warning[] = "event=tls_certificate_not_valid key=tls_cert file=";
+    char *log = process_log(&fixture.daemon[0].process);
+    assert_null(strstr(log, warning));
+    free(log);
+    use_certificate("expired");
+    reload("", FILTERS);
+    log = process_log(&fixture.daemon[0].process);
+    const char *line = strstr(log, warning);
+    assert_true(line != NULL && strstr(line, "note=\"it has expired; peers refuse it\"") != NULL);
+    free(log);
+}
+
 static void test_reload__open_connections_go_on(void **state)
 {
     (void)state;
@@ -290,6 +307,7 @@ static void test_client_certificates__log_in_whom_they_name(void **state)
     (void)state;
     reload("tls_client_auth = optional\ntls_client_user = yes\n", FILTERS CHIEF);
     says(REDIS_CLI WITH("chief") "ACL WHOAMI 2>&1", true, "chief");
+    says("printf 'RESET\\nACL WHOAMI\\n' | " REDIS_CLI WITH("chief") "2>&1", true, "RESET\n\"chief\"");
     says(REDIS_CLI WITH("nobody") "ACL WHOAMI 2>&1", true, "NOAUTH Authentication required.");
     says(REDIS_CLI "ACL WHOAMI 2>&1", true, "NOAUTH Authentication required.");
     says(REDIS_CLI "--user chief --pass chief --no-auth-warning ACL WHOAMI 2>&1", true, "chief");
@@ -406,6 +424,7 @@ int main(void)
         TEST(test_tls__is_1_2_at_least),
         TEST(test_reload__takes_new_certificates_from_the_same_files),
         TEST(test_reload__with_bad_files_changes_nothing),
+        TEST(test_reload__warns_of_a_certificate_that_has_expired),
         TEST(test_reload__open_connections_go_on),
         TEST(test_client_certificates__are_required_where_that_is_said),
         TEST(test_client_certificates__log_in_whom_they_name),

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,17 +112,23 @@ static uint64_t next_random(uint64_t *seed) /* splitmix64 */
     return z ^ (z >> 31);
 }
 
-static int64_t connected_clients(void)
+static int64_t connected_by(struct client *c)
 {
-    struct client c;
-    struct error e = {""};
-    must(client_open(&c, daemon_under.port, ANSWER_MS, &e), e);
-    redisReply *r = client_command(&c, "INFO clients");
+    redisReply *r = client_command(c, "INFO clients");
     assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
     const char *at = strstr(r->str, "connected_clients:");
     assert_non_null(at);
     int64_t n = strtoll(at + strlen("connected_clients:"), NULL, 10);
     freeReplyObject(r);
+    return n;
+}
+
+static int64_t connected_clients(void)
+{
+    struct client c;
+    struct error e = {""};
+    must(client_open(&c, daemon_under.port, ANSWER_MS, &e), e);
+    int64_t n = connected_by(&c);
     client_close(&c);
     return n;
 }
@@ -395,6 +402,37 @@ static void test_too_many_connections__are_told_so(void **state)
     assert_int_equal(refused, 5);
 }
 
+/* Redis does not answer, so each request of a client that is gone takes seconds. */
+static void test_clients_that_are_gone__make_room_for_others(void **state)
+{
+    (void)state;
+    enum { GONE = 40, MORE = 20, LEFT = 5 };
+    static int more[MORE];
+    struct client c;
+    struct error e = {""};
+    wait_until_few_are_connected();
+    must(client_open(&c, daemon_under.port, ANSWER_MS, &e), e);
+    must(client_ok(&c, &e, "CONFIG SET max_clients 50"), e);
+    assert_int_equal(kill(redis_node.process.pid, SIGSTOP), 0);
+    for (unsigned i = 0; i < GONE; i++) {
+        int fd = open_one();
+        assert_true(raw_puts(fd, "BF.INFO slow\r\n"));
+        raw_close(fd);
+    }
+    for (unsigned i = 0; i < MORE; i++)
+        more[i] = open_one(); /* the last ones are rejected */
+    for (unsigned i = 0; i < MORE; i++)
+        drop(more[i]);
+    uint64_t end = clock_mono_us() + 5000000;
+    int64_t connected = GONE;
+    while ((connected = connected_by(&c)) > LEFT && clock_mono_us() < end)
+        clock_sleep_us(50000);
+    assert_int_equal(kill(redis_node.process.pid, SIGCONT), 0);
+    must(client_ok(&c, &e, "CONFIG SET max_clients 11000"), e);
+    client_close(&c);
+    assert_in_range(connected, 1, LEFT);
+}
+
 static void logs_little(const struct daemon *d)
 {
     clock_sleep_us(2000000);
@@ -495,6 +533,7 @@ static void test_connections_opened_and_closed__leave_memory_flat(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_clients_that_are_gone__make_room_for_others),
         cmocka_unit_test(test_random_bytes__break_nothing),
         cmocka_unit_test(test_requests__are_answered_behind_the_end_of_what_the_client_sends),
         cmocka_unit_test(test_requests__may_be_cut_at_each_byte),

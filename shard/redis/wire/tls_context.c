@@ -2,9 +2,11 @@
 #include "shard/redis/wire/tls_context.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <openssl/err.h>
+#include "base/log.h"
 
 struct tls {
     pthread_mutex_t lock;
@@ -57,6 +59,17 @@ SSL_CTX *tls_context_new(const SSL_METHOD *method)
     return x;
 }
 
+/* A certificate is used whatever its dates: this machine's clock may be wrong, and peers judge for
+ * themselves. */
+static void warn_of_dates(const SSL_CTX *x, const char *key, const char *file)
+{
+    const X509 *c = SSL_CTX_get0_certificate(x);
+    bool over = X509_cmp_current_time(X509_get0_notAfter(c)) < 0;
+    if (over || X509_cmp_current_time(X509_get0_notBefore(c)) > 0)
+        log_warn("tls_certificate_not_valid", "key=%s file=%s note=\"%s; peers refuse it\"", key,
+                 log_quote(file), over ? "it has expired" : "it is not valid yet");
+}
+
 enum err tls_context_identify(SSL_CTX *x, const char *cert_key, const char *cert, const char *private_key,
                               const char *file, struct error *e)
 {
@@ -64,6 +77,7 @@ enum err tls_context_identify(SSL_CTX *x, const char *cert_key, const char *cert
         return tls_context_refuse(cert_key, cert, e);
     if (SSL_CTX_use_PrivateKey_file(x, file, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(x) != 1)
         return refuse(private_key, file, "a PEM file with the key of the certificate, not encrypted", e);
+    warn_of_dates(x, cert_key, cert);
     return ERR_OK;
 }
 
