@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <assert.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -411,6 +412,7 @@ static enum err check_keeps_session(struct connection *c, struct error *e)
     pid = first;
     err = connection_open(&other, CONNECTION_SQL, c->dsn, NULL, c->timeout_ms, c->watch, e);
     for (unsigned i = 0; i < POOLER_LOOKS && err == ERR_OK && pid == first && pid != others; i++) {
+        assert(other != NULL);
         err = read_backend(c, &pid, e);
         if (err == ERR_OK)
             err = read_backend(other, &others, e);
