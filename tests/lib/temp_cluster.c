@@ -340,6 +340,33 @@ unsigned temp_cluster_master(struct temp_cluster *c, unsigned pair)
     return TEMP_CLUSTER_NODES_MAX;
 }
 
+/* A node that comes back with keys of a slot that it has lost meanwhile opens that slot, as if it imported
+ * it, and hears of no other owner of it again. An operator deletes them, as the owner has later ones. */
+static enum err close_lost_slots(struct temp_cluster *c, unsigned i, struct error *e)
+{
+    redisReply *nodes = ask(c, i, "CLUSTER NODES");
+    if (nodes == NULL || nodes->type != REDIS_REPLY_STRING) {
+        freeReplyObject(nodes);
+        return error_set(e, ERR_IO, "CLUSTER NODES failed");
+    }
+    enum err err = ERR_OK;
+    for (char *at = nodes->str; err == ERR_OK && (at = strstr(at, "-<-")) != NULL; at++) {
+        char *digits = at;
+        while (digits > nodes->str && digits[-1] != '[')
+            digits--;
+        unsigned slot = (unsigned)strtoul(digits, NULL, 10);
+        redisReply *names = client_command(&c->client[i], "CLUSTER GETKEYSINSLOT %u 10000", slot);
+        for (size_t k = 0; names != NULL && k < names->elements; k++) {
+            freeReplyObject(client_command(&c->client[i], "ASKING"));
+            freeReplyObject(client_command(&c->client[i], "DEL %s", names->element[k]->str));
+        }
+        freeReplyObject(names);
+        err = client_ok(&c->client[i], e, "CLUSTER SETSLOT %u STABLE", slot);
+    }
+    freeReplyObject(nodes);
+    return err;
+}
+
 enum err temp_cluster_mend(struct temp_cluster *c, unsigned deadline_ms, struct error *e)
 {
     enum err err = ERR_OK;
@@ -351,6 +378,8 @@ enum err temp_cluster_mend(struct temp_cluster *c, unsigned deadline_ms, struct 
         err = temp_redis_restart(&c->node[i], true, e);
         if (err == ERR_OK)
             err = client_open(&c->client[i], c->node[i].port, COMMAND_MS, e);
+        if (err == ERR_OK)
+            err = close_lost_slots(c, i, e);
     }
     if (err == ERR_OK)
         err = temp_cluster_agree(c, deadline_ms, e);
