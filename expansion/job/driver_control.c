@@ -79,8 +79,8 @@ enum err driver_look(struct driver *d, const char *waiting_for, struct error *e)
     }
     if (code == ERR_OK)
         code = report(d, waiting_for, e);
-    return step_waits(code) ? ERR_OK
-                            : code; /* Redis is away: work that needs it says so, other work goes on */
+    /* Where Redis is away, work that needs it says so, and other work goes on. */
+    return step_waits(code) ? ERR_OK : code;
 }
 
 /* A pause may be long, so the process's right to build is given back; driver_begin_build() takes it again. */

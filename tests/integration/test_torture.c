@@ -201,7 +201,7 @@ static void test_random_bytes__break_nothing(void **state)
     stand_down(&b);
 }
 
-/* As a shell does: printf 'BF.EXISTS none a\r\n' | nc -N. */
+/* As a script does that sends its commands through a pipe. */
 static void test_requests__are_answered_behind_the_end_of_what_the_client_sends(void **state)
 {
     (void)state;
