@@ -5,7 +5,6 @@
 #include "service/daemon/listen.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 #include <event2/listener.h>
 #include "base/log.h"
+#include "service/core/address.h"
 #include "service/resp/worker.h"
 
 enum { BACKLOG = 511, SOCKETS_MAX = 64, PAUSE_MS = 100, HTTP_SHARE = 4 };
@@ -80,20 +80,6 @@ struct listen_room listen_room(struct service *s)
     return room;
 }
 
-/* "host:port", or "path:0" as Redis says it. */
-static void name_peer(const struct entrance *entrance, const struct sockaddr *address, int length, char *out,
-                      size_t size)
-{
-    char host[48] = "", port[8] = "";
-    if (entrance->kind == KIND_UNIX) {
-        (void)snprintf(out, size, "%.*s:0", (int)size - 3, entrance->listen->path);
-        return;
-    }
-    (void)getnameinfo(address, (socklen_t)length, host, sizeof(host), port, sizeof(port),
-                      NI_NUMERICHOST | NI_NUMERICSERV);
-    (void)snprintf(out, size, "%s:%s", host, port);
-}
-
 /* The one that has the fewest clients; of several the next in turn. */
 static struct worker *next_worker(struct listen *l)
 {
@@ -116,7 +102,7 @@ static void on_accept(struct evconnlistener *listener UNUSED, evutil_socket_t fd
     struct listen *l = entrance->listen;
     struct service *s = l->service;
     bool tls = entrance->kind == KIND_TLS;
-    char text[64];
+    char text[ADDRESS_TEXT_MAX];
     if (atomic_fetch_add(&s->clients, 1) >= listen_room(s).clients) {
         static const char refused[] = "-ERR max number of clients reached\r\n";
         ssize_t n = tls ? 0 : write(fd, refused, sizeof(refused) - 1);
@@ -127,7 +113,10 @@ static void on_accept(struct evconnlistener *listener UNUSED, evutil_socket_t fd
         return;
     }
     atomic_fetch_add(&s->connections, 1);
-    name_peer(entrance, address, length, text, sizeof(text));
+    if (entrance->kind == KIND_UNIX) /* "path:0", as Redis says it */
+        (void)snprintf(text, sizeof(text), "%.*s:0", (int)sizeof(text) - 3, l->path);
+    else
+        address_text(address, (socklen_t)length, text);
     worker_accept(next_worker(l), fd, text, tls);
 }
 

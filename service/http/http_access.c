@@ -30,8 +30,8 @@ static void be(struct http_request *r, const struct config_user *u)
 static void log_refused(struct http_request *r, const char *user)
 {
     bool known = users_find(r->http->config, user, strlen(user)) != NULL;
-    log_info("login_refused", "client=%s:%s id=%s user=%s via=http", r->connection->host, r->connection->port,
-             log_quote(r->id), known ? log_quote(user) : "unknown");
+    log_info("login_refused", "client=%s id=%s user=%s via=http", r->connection->address, log_quote(r->id),
+             known ? log_quote(user) : "unknown");
 }
 
 static void refuse(struct http_request *r)
@@ -94,8 +94,10 @@ static void ask(struct http_request *r, const struct buffer *pair, http_known_fn
     a->go_on = go_on;
     r->login_is_vain = &a->gone;
     const struct login_back back = {h->mailbox, on_outcome, a, &a->gone};
-    enum login_outcome outcome = login_ask(h->service->login, &h->config, r->connection->host, a->user,
-                                           strlen(a->user), colon + 1, pair->length - length - 1, &back);
+    char host[ADDRESS_TEXT_MAX];
+    address_host(r->connection->address, host);
+    enum login_outcome outcome = login_ask(h->service->login, &h->config, host, a->user, strlen(a->user),
+                                           colon + 1, pair->length - length - 1, &back);
     if (outcome != LOGIN_PENDING)
         on_outcome(a, outcome);
 }

@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -279,8 +278,7 @@ void http_connection_accept(struct evconnlistener *listener UNUSED, evutil_socke
     c->is_tls = c->shaking_hands = tls;
     c->since_us = clock_mono_us();
     http_parser_init(&c->parser, h->config->http_body_max);
-    (void)getnameinfo(address, (socklen_t)length, c->host, sizeof(c->host), c->port, sizeof(c->port),
-                      NI_NUMERICHOST | NI_NUMERICSERV);
+    address_text(address, (socklen_t)length, c->address);
     c->list = &h->waiting;
     TAILQ_INSERT_TAIL(&h->waiting, c, link);
     h->connection_count++;

@@ -11,6 +11,7 @@
 #include <event2/listener.h>
 #include "base/buffer.h"
 #include "base/mailbox.h"
+#include "service/core/address.h"
 #include "service/http/http.h"
 #include "service/http/message/http_body.h"
 #include "service/http/message/http_origin.h"
@@ -93,11 +94,10 @@ struct http_connection {
     bool sending;      /* part of a request has arrived */
     bool advancing;
     bool is_tls;
-    bool shaking_hands; /* the TLS handshake has not ended yet */
-    bool ended;         /* the other side has shut down its sending */
-    bool last;          /* the answer in the output is the last; nothing is read behind it */
-    char host[48];      /* the address that it comes from */
-    char port[8];
+    bool shaking_hands;             /* the TLS handshake has not ended yet */
+    bool ended;                     /* the other side has shut down its sending */
+    bool last;                      /* the answer in the output is the last; nothing is read behind it */
+    char address[ADDRESS_TEXT_MAX]; /* where it comes from */
 };
 
 /* One request. It is freed when it is answered and nobody holds it. */

@@ -62,10 +62,9 @@ struct meter *http_meter_new(struct meter_kind *kind)
 /* Log the request, with its id, if it was slow. */
 static void log_slow(struct http_request *r, int status, uint64_t us)
 {
-    char what[160], outcome[16], client[80];
+    char what[160], outcome[16];
     if (!slow_is(r->http->config, us))
         return;
-    (void)snprintf(client, sizeof(client), "%s:%s", r->connection->host, r->connection->port);
     (void)snprintf(what, sizeof(what), "%s %s", r->route == NULL ? "?" : r->route->method,
                    r->route == NULL ? "?" : r->route->pattern);
     (void)snprintf(outcome, sizeof(outcome), "%d", status);
@@ -74,7 +73,7 @@ static void log_slow(struct http_request *r, int status, uint64_t us)
                                 .keys = r->body.key_count};
     meter_slow(r->http->meter);
     slow_log(&(struct slow){.id = r->id,
-                            .client = client,
+                            .client = r->connection->address,
                             .what = what,
                             .outcome = outcome,
                             .us = us,
@@ -99,8 +98,10 @@ void http_meter_count(struct http_request *r, int status)
 
 static bool is_local(struct http_request *r)
 {
-    const char *address = r->connection->host;
+    char host[ADDRESS_TEXT_MAX];
+    const char *address = host;
     struct in_addr v4;
+    address_host(r->connection->address, host);
     if (strncmp(address, "::ffff:", 7) == 0)
         address += 7;
     return strcmp(address, "::1") == 0 ||

@@ -8,13 +8,13 @@
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "service/core/address.h"
 #include "service/resp/worker.h"
 
 enum { SLICE = 128 /* clients per visit */ };
@@ -44,17 +44,13 @@ static const char *user_of(const struct client *c)
 }
 
 /* The local address of the connection; "" for a unix socket. */
-static void local_address(const struct client *c, char out[64])
+static void local_address(const struct client *c, char out[ADDRESS_TEXT_MAX])
 {
     struct sockaddr_storage a;
     socklen_t length = sizeof(a);
-    char host[48], port[8];
     out[0] = '\0';
-    if (getsockname(bufferevent_getfd(c->io), (struct sockaddr *)&a, &length) == 0 &&
-        getnameinfo((struct sockaddr *)&a, length, host, sizeof(host), port, sizeof(port),
-                    NI_NUMERICHOST | NI_NUMERICSERV) == 0 &&
-        host[0] != '\0')
-        (void)snprintf(out, 64, "%s:%s", host, port);
+    if (getsockname(bufferevent_getfd(c->io), (struct sockaddr *)&a, &length) == 0)
+        address_text((struct sockaddr *)&a, length, out);
 }
 
 static void put_command(struct buffer *out, const char *command)
@@ -67,7 +63,7 @@ static void put_command(struct buffer *out, const char *command)
 
 void client_list_line(struct buffer *out, const struct client *c)
 {
-    char local[64];
+    char local[ADDRESS_TEXT_MAX];
     uint64_t now = clock_mono_us();
     uint64_t active = c->active_us < now ? c->active_us : now;
     local_address(c, local);
@@ -97,7 +93,7 @@ static bool id_is_meant(const struct client_choice *choice, uint64_t id)
 static bool is_meant(const struct task *l, const struct client *c)
 {
     const struct client_choice *choice = &l->choice;
-    char local[64];
+    char local[ADDRESS_TEXT_MAX];
     if (choice->nobody || !id_is_meant(choice, c->id) || (choice->not_self && c == l->asker))
         return false;
     if (choice->address[0] != '\0' && strcmp(choice->address, c->address) != 0)

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/resp/client.h"
+#include "service/core/address.h"
 #include "service/core/login.h"
 #include "service/core/tls.h"
 #include "service/resp/worker.h"
@@ -154,9 +155,8 @@ void session_log_in(struct client *c, const struct argument *user, const struct 
         return;
     }
     a->request = r;
-    char host[sizeof(c->address)]; /* the address without the port */
-    const char *colon = strrchr(c->address, ':');
-    (void)snprintf(host, sizeof(host), "%.*s", colon != NULL ? (int)(colon - c->address) : -1, c->address);
+    char host[ADDRESS_TEXT_MAX];
+    address_host(c->address, host);
     c->session.login_is_vain = &a->gone;
     const struct login_back back = {c->worker->mailbox, on_outcome, a, &a->gone};
     enum login_outcome outcome = login_ask(c->worker->service->login, &c->worker->config, host, a->user,

@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <arpa/inet.h>
 #include <cmocka.h>
 
+#include "service/core/address.h"
 #include "service/core/login_delay.h"
 
 #define S 1000000ull
@@ -148,6 +150,38 @@ static void test_login_delay__addresses_take_turns(void **state)
     assert_true(login_delay_turn(&f->d, a) < login_delay_turn(&f->d, b));
 }
 
+static void assert_address(int family, const char *host, const char *expected)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } a = {.any.sa_family = (sa_family_t)family};
+    char text[ADDRESS_TEXT_MAX], back[ADDRESS_TEXT_MAX];
+    bool is_v4 = family == AF_INET;
+    assert_int_equal(inet_pton(family, host, is_v4 ? (void *)&a.v4.sin_addr : &a.v6.sin6_addr), 1);
+    *(is_v4 ? &a.v4.sin_port : &a.v6.sin6_port) = htons(6479);
+    address_text(&a.any, is_v4 ? sizeof(a.v4) : sizeof(a.v6), text);
+    assert_string_equal(text, expected);
+    address_host(text, back);
+    assert_string_equal(back, host);
+}
+
+/* As Redis writes them; delays go by the host. */
+static void test_address__of_ipv6_has_brackets_and_its_host_has_none(void **state)
+{
+    const struct sockaddr local = {.sa_family = AF_UNIX};
+    char text[ADDRESS_TEXT_MAX];
+    (void)state;
+    assert_address(AF_INET, "10.0.0.1", "10.0.0.1:6479");
+    assert_address(AF_INET6, "2001:db8::1", "[2001:db8::1]:6479");
+    assert_address(AF_INET6, "::ffff:10.0.0.1", "[::ffff:10.0.0.1]:6479");
+    address_text(&local, sizeof(local), text);
+    assert_string_equal(text, "");
+    address_host("/run/twinbloom/socket:0", text);
+    assert_string_equal(text, "/run/twinbloom/socket");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -159,6 +193,7 @@ int main(void)
         TEST(test_login_delay__forgets_addresses_that_do_not_come_again),
         TEST(test_login_delay__a_network_of_ipv6_is_one_address),
         TEST(test_login_delay__addresses_take_turns),
+        cmocka_unit_test(test_address__of_ipv6_has_brackets_and_its_host_has_none),
     };
     return cmocka_run_group_tests_name("login_delay", tests, NULL, NULL);
 }
