@@ -314,8 +314,9 @@ static enum err await_replay(struct reader *me, struct error *e)
     }
 }
 
-/* The server may let fewer in than are wanted: those that are connected read all. */
-static enum err open_source(struct reader *me, struct error *e)
+/* The server may let fewer in than are wanted: those that are connected read all. *@others_read: this reader
+ * is not one of them. */
+static enum err open_source(struct reader *me, bool *others_read, struct error *e)
 {
     struct readers *r = me->all;
     const struct source_watch w = {watch, me};
@@ -326,9 +327,9 @@ static enum err open_source(struct reader *me, struct error *e)
     (void)pthread_cond_broadcast(&r->changed);
     while (code == ERR_UNREACHABLE && r->opened == 0 && r->opening > 0 && !atomic_load(&r->stop))
         wait_for_change(r, NAP_MS);
-    bool others_read = code == ERR_UNREACHABLE && r->opened > 0;
+    *others_read = code == ERR_UNREACHABLE && r->opened > 0;
     (void)pthread_mutex_unlock(&r->lock);
-    return others_read ? ERR_BUSY : code;
+    return code;
 }
 
 static void *run(void *arg)
@@ -337,8 +338,8 @@ static void *run(void *arg)
     struct readers *r = me->all;
     struct error e = {.text = ""};
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
-    enum err code = open_source(me, &e);
-    bool is_idle = code == ERR_BUSY;
+    bool others_read;
+    enum err code = open_source(me, &others_read, &e);
     if (code == ERR_OK)
         code = await_replay(me, &e);
     if (code == ERR_OK && r->o.work.snapshot != NULL)
@@ -347,7 +348,7 @@ static void *run(void *arg)
     struct range *range;
     while (code == ERR_OK && (range = take_range(me, &code, &e)) != NULL)
         code = read_range(me, range, &e);
-    if (code != ERR_OK && !is_idle)
+    if (code != ERR_OK && !others_read)
         fail(r, code, &e);
     r->running--;
     (void)pthread_cond_broadcast(&r->changed);
