@@ -359,15 +359,16 @@ static void test_check_config__says_once_that_postgres_refuses_and_what_to_check
     free(output);
 }
 
-static void write_dsn(const char *login, char dsn[128])
+static void write_dsn(const char *login, const char *database, char dsn[128])
 {
-    (void)snprintf(dsn, 128, "postgresql://%s@127.0.0.1:%u/postgres", login, (unsigned)fixture.postgres.port);
+    (void)snprintf(dsn, 128, "postgresql://%s@127.0.0.1:%u/%s", login, (unsigned)fixture.postgres.port,
+                   database);
 }
 
 static bool may_log_in(const char *login)
 {
     char dsn[128];
-    write_dsn(login, dsn);
+    write_dsn(login, "postgres", dsn);
     PGconn *c = PQconnectdb(dsn);
     bool may = PQstatus(c) == CONNECTION_OK;
     PQfinish(c);
@@ -377,7 +378,11 @@ static bool may_log_in(const char *login)
 static void test_check_config__says_that_a_password_is_wrong_or_missing(void **state)
 {
     (void)state;
-    static const char *const logins[] = {"app:wrong", "app"};
+    static const struct {
+        const char *login, *database, *check;
+    } cases[] = {{"app:wrong", "postgres", "; check the password in [postgres]\n"},
+                 {"app", "postgres", "; check the password in [postgres]\n"},
+                 {"app:right", "nowhere", "\"nowhere\" does not exist; check dsn in [postgres]\n"}};
     char path[PATH_MAX + 64], dsn[128];
     (void)snprintf(path, sizeof(path), "%s/data/pg_hba.conf", fixture.postgres.directory);
     FILE *f = fopen(path, "w");
@@ -388,10 +393,10 @@ static void test_check_config__says_that_a_password_is_wrong_or_missing(void **s
     fixture_sql(fixture.db, "SELECT pg_reload_conf()"); /* does not wait */
     for (uint64_t until = clock_mono_us() + WAIT_MS * 1000; may_log_in("app"); clock_sleep_us(20000))
         assert_true(clock_mono_us() < until);
-    for (size_t i = 0; i < sizeof(logins) / sizeof(logins[0]); i++) {
-        write_dsn(logins[i], dsn);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        write_dsn(cases[i].login, cases[i].database, dsn);
         char *output = check_dsn(dsn);
-        if (strstr(output, "; check the password in [postgres]\n") == NULL)
+        if (strstr(output, cases[i].check) == NULL)
             fail_msg("%s", output);
         free(output);
     }
