@@ -111,6 +111,29 @@ static void test_five_lines__warn_where_rows_cannot_be_followed(void **state)
     assert_true(daemon_fini(&d));
 }
 
+/* A table that is missing, or a right, is its own filter's affair, at a start as with a reload. */
+static void test_five_lines__start_beside_a_table_that_is_missing(void **state)
+{
+    (void)state;
+    struct daemon d;
+    struct client c;
+    struct error e = {""};
+    start(&d, &c, "[filter later]\ntable = later\nkey = email\n" ACCOUNT, "account");
+    assert_int_equal(ask(&c, "BF.EXISTS account nobody"), 0);
+    assert_int_equal(ask(&c, "BF.EXISTS later nobody"), 1);
+    must(client_wait_status(&c, "later", "postgres",
+                            "table later does not exist for this role; correct `table`, or qualify it: "
+                            "schema.name (capital letters need double quotes)",
+                            WAIT_MS, &e),
+         e);
+    fixture_sql(fixture.db, "CREATE TABLE later (LIKE account INCLUDING ALL)");
+    must(client_wait_status(&c, "later", "built", "1", WAIT_MS, &e), e);
+    assert_int_equal(ask(&c, "BF.EXISTS later nobody"), 0);
+    client_close(&c);
+    assert_true(daemon_fini(&d));
+    fixture_sql(fixture.db, "DROP TABLE later");
+}
+
 /* Not that its loss must be accepted: it has a source by now. */
 static void says_what_heals_it(struct client *c)
 {
@@ -423,6 +446,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_five_lines__build_answer_and_follow),
         cmocka_unit_test(test_five_lines__warn_where_rows_cannot_be_followed),
+        cmocka_unit_test(test_five_lines__start_beside_a_table_that_is_missing),
         cmocka_unit_test(test_five_lines__have_a_filter_built_that_was_there_without_its_table),
         cmocka_unit_test(test_unfinished_rebuild__of_a_filter_without_its_table_can_be_ended),
         cmocka_unit_test(test_password_file__logs_in_and_is_read_again),
