@@ -54,7 +54,8 @@
       "Correct what the text names, then check it: `twinbloomd -c FILE --check-config`.")                    \
     X(ERR_FULL, -17, "full", "ERR non scaling filter is full", 409, 4,                                       \
       "the filter holds as many keys as it was made for, and does not grow",                                 \
-      "Rebuild it with a larger capacity: `twinbloom rebuild FILTER --capacity N`.")                         \
+      "Rebuild it larger: `twinbloom rebuild FILTER --capacity N`. Without a table make a larger one, and "  \
+      "add the keys again.")                                                                                 \
     X(ERR_WRONG_TYPE, -18, "wrong-type", "WRONGTYPE", 409, 4,                                                \
       "a key in Redis has another type than the one expected",                                               \
       "Delete or rename the foreign key, or choose another `prefix`.")                                       \

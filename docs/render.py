@@ -14,8 +14,8 @@ tables, cli, api = (json.loads(pathlib.Path(name).read_bytes()) for name in sys.
 # In the order of the pages: section, its heading, what it is about.
 SECTIONS = (
     ("service", "service", "The coordinator: where it listens, who may connect, limits for clients."),
-    ("redis", "redis", "Where the filters are stored. All coordinators of an installation need the same nodes, the "
-     "same first node and the same prefix. A coordinator with another list does not start."),
+    ("redis", "redis", "Where the filters are stored. All coordinators of an installation need the same prefix, the "
+     "same first node, and every node on which a filter has shards; otherwise they do not start."),
     ("postgres", "postgres", "The database that holds the tables. Filters without a table need none."),
     ("rebuild", "rebuild", "How filters are rebuilt, verified and followed."),
     ("filter", "filter NAME", "One section for each filter that has a table or values of its own. Filters that "

@@ -128,7 +128,7 @@ static enum err connect_within(struct connection *c, const char *dsn, const char
         if (want == PGRES_POLLING_FAILED) {
             struct error lost;
             enum err err = connection_lost(c, &lost);
-            bool password = PQconnectionNeedsPassword(c->pg) != 0 || PQconnectionUsedPassword(c->pg) != 0;
+            bool password = PQconnectionNeedsPassword(c->pg) != 0 || strstr(lost.text, "password") != NULL;
             return error_set(e, err, "%s; check %s in [postgres]", lost.text,
                              password ? "the password" : "dsn");
         }

@@ -68,12 +68,11 @@ static enum err add_name(struct source *s, const char *name, struct error *e)
     enum err err = connection_resolve(s->connection, name, oid, e);
     if (err != ERR_OK)
         return error_prefix(e, err, "table %s", name);
-    return oid[0] != '\0'
-               ? add_table(s, oid, e)
-               : error_set(
-                     e, ERR_CONFIG,
-                     "table %s does not exist for this role; correct `table`, or qualify it: schema.name",
-                     name);
+    return oid[0] != '\0' ? add_table(s, oid, e)
+                          : error_set(e, ERR_CONFIG,
+                                      "table %s does not exist for this role; correct `table`, or qualify "
+                                      "it: schema.name (capital letters need double quotes)",
+                                      name);
 }
 
 /* Convert a part of a name for LIKE: quoted text stays as it is, other text becomes lower case; * and ?

@@ -304,16 +304,18 @@ enum err admin_status(struct admin *a, struct admin_call *call, struct reply *r,
         return admin_status_one(a, r, call->filter, call->filter_length, e);
     struct fields list;
     struct filter_names all;
-    struct error ignored; /* Redis is away: the statuses of configured filters report it */
-    enum err code = admin_names(a, &all, &ignored);
-    (void)code;
-    fields_begin(&list, r->protocol);
-    for (const struct span *n = all.name; n < all.name + all.count; n++)
-        list.count += admin_call_shows(call, n->at, n->length) &&
-                      admin_status_one(a, &list.reply, n->at, n->length, &ignored) == ERR_OK;
-    fields_end_list(&list, r);
+    struct error ignored;
+    enum err code = admin_names(a, &all, e);
+    if (code == ERR_OK || all.count > 0) { /* Redis is away: the statuses of configured filters report it */
+        fields_begin(&list, r->protocol);
+        for (const struct span *n = all.name; n < all.name + all.count; n++)
+            list.count += admin_call_shows(call, n->at, n->length) &&
+                          admin_status_one(a, &list.reply, n->at, n->length, &ignored) == ERR_OK;
+        fields_end_list(&list, r);
+        code = ERR_OK;
+    }
     admin_names_free(&all);
-    return ERR_OK;
+    return code;
 }
 
 /* --- GET /v1/filters: the status of filters, page by page, ordered by the bytes of their names, so that a
@@ -360,7 +362,7 @@ enum err admin_page(struct admin *a, struct admin_call *call, struct reply *r, s
 {
     struct filter_names all;
     enum err code = admin_names(a, &all, e);
-    if (code != ERR_NOMEM) { /* Redis is away: the statuses of configured filters report it */
+    if (code == ERR_OK || all.count > 0) { /* as above */
         choose(call, &all);
         put_page(a, call, r, &all);
         code = ERR_OK;

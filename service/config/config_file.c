@@ -125,6 +125,8 @@ static void open_section(struct reading *r, char *text)
                text);
     else if (named && *name == '\0')
         refuse(r, "this section has no name; write [%s NAME]", config_section_name(kind));
+    else if (named && (*name == '"' || *name == '\'')) /* nobody would ask for that name */
+        refuse(r, "quotes would belong to the name; write [%s NAME]", config_section_name(kind));
     else if (config_file_find(r->file, kind, name) != NULL)
         refuse(r, "section [%s] appears twice, first in line %u; put its keys together", text,
                config_file_find(r->file, kind, name)->line);

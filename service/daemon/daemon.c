@@ -27,39 +27,6 @@ enum { EXIT_USAGE = 2 };
 #define TWINBLOOMD_VERSION TWINBLOOM_VERSION
 #endif
 
-typedef enum err source_fn(const struct config *config, const struct config_filter *f, struct source *source,
-                           struct error *e);
-
-/* Call @fn (which may be NULL) with the source of each filter that has one, once it is found usable. Where
- * the database cannot be reached: @strict ends with that error, else the filter is passed over. */
-static enum err each_source(const struct config *config, const char *path, bool strict, source_fn *fn,
-                            struct error *e)
-{
-    for (size_t i = 0; i < config->filter_count; i++) {
-        const struct config_filter *f = &config->filter[i];
-        if (f->table[0] == '\0')
-            continue;
-        struct source *source = NULL;
-        const struct source_config sc = sources_config(config, f);
-        enum err code = source_open(&source, &sc, (unsigned)config->postgres_timeout_ms, e);
-        if (code == ERR_OK)
-            code = source_check(source, e);
-        if (code == ERR_OK && fn != NULL)
-            code = fn(config, f, source, e);
-        source_close(source);
-        if (code == ERR_CONFIG || (strict && code != ERR_OK))
-            return error_prefix(e, code, "%s:%u: [filter %s]", path, f->line, f->name);
-    }
-    return ERR_OK;
-}
-
-/* ERR_CONFIG: a table cannot be used; the text is "file:line: [filter NAME]: what; remedy". A database that
- * cannot be reached now is not the configuration's fault. */
-static enum err check_sources(const struct config *config, const char *path, struct error *e)
-{
-    return each_source(config, path, false, NULL, e);
-}
-
 static void explain_rows(const struct config_filter *f, const struct source_rows *rows)
 {
     static const char *const by[] = {[SOURCE_ROWS_COUNTED] = "counted",
@@ -94,7 +61,9 @@ static enum err explain(const struct config *config, const struct config_filter 
                         struct error *e)
 {
     struct source_rows rows;
-    enum err code = source_rows_look(source, &rows, e);
+    enum err code = source_check(source, e);
+    if (code == ERR_OK)
+        code = source_rows_look(source, &rows, e);
     if (code != ERR_OK)
         return code;
     (void)printf("[filter %s]\n", f->name);
@@ -105,15 +74,35 @@ static enum err explain(const struct config *config, const struct config_filter 
     return ERR_OK;
 }
 
+/* The error's text is "file:line: [filter NAME]: what; remedy". */
+static enum err explain_sources(const struct config *config, const char *path, struct error *e)
+{
+    enum err code = ERR_OK;
+    for (size_t i = 0; i < config->filter_count && code == ERR_OK; i++) {
+        const struct config_filter *f = &config->filter[i];
+        if (f->table[0] == '\0')
+            continue;
+        struct source *source = NULL;
+        const struct source_config sc = sources_config(config, f);
+        code = source_open(&source, &sc, (unsigned)config->postgres_timeout_ms, e);
+        if (code == ERR_OK)
+            code = explain(config, f, source, e);
+        source_close(source);
+        if (code != ERR_OK)
+            code = error_prefix(e, code, "%s:%u: [filter %s]", path, f->line, f->name);
+    }
+    return code;
+}
+
 /* --check-config: say what was found and what was chosen where the file leaves it open. Returns the exit
- * status. A database that cannot be reached is a fault here. */
+ * status. */
 static int check_config(const struct config *config, const char *path)
 {
     struct error e;
     struct tls_contexts certificates;
     enum err code = tls_load(&certificates, config, &e);
     tls_unload(&certificates);
-    if (code != ERR_OK || each_source(config, path, true, explain, &e) != ERR_OK) {
+    if (code != ERR_OK || explain_sources(config, path, &e) != ERR_OK) {
         (void)fflush(stdout);
         (void)fprintf(stderr, "twinbloomd: %s\n", e.text);
         return EXIT_USAGE;
@@ -152,9 +141,7 @@ static int start(const struct config *config, const char *path)
     log_set_level(config->log_level);
     log_set_format(config->log_format);
     service_block_signals();
-    enum err code = check_sources(config, path, &e);
-    if (code == ERR_OK)
-        code = service_run(s, config, &e);
+    enum err code = service_run(s, config, &e);
     if (code != ERR_OK)
         log_error("start_failed", "code=%s error=%s", error_name(code), log_quote(e.text));
     else

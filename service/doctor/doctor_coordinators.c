@@ -87,8 +87,9 @@ static void judge_entry(void *arg, const struct members_entry *entry)
         doctor_tell(d, DOCTOR_WARNING, entry->id, "see whether its host reaches these nodes",
                     "it does not reach all of Redis: %.300s", members_value(entry, MEMBERS_REDIS));
     else if (strcmp(postgres, "ok") != 0 && strcmp(postgres, "none") != 0)
-        doctor_tell(d, DOCTOR_WARNING, entry->id, "see whether its host reaches the database",
-                    "it does not reach Postgres: %.300s", postgres);
+        doctor_tell(d, DOCTOR_WARNING, entry->id,
+                    "see what the probe \"table\" says, and whether its host reaches the database",
+                    "it cannot use Postgres: %.300s", postgres);
     else
         l->told = told; /* agreement: nothing to report */
 }

@@ -11,6 +11,7 @@
 #include "shard/control/control_internal.h"
 #include "shard/view/registry.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -403,6 +404,11 @@ enum err control_tend(struct control *c, uint64_t *next, struct error *e)
         (void)refuse(c, code, &why);
     uint64_t now = clock_mono_us(), look_at = next_look(c);
     control_note(c, code, &why);
+    if (code != ERR_OK && c->filter->state == FILTER_OPENING) { /* requests that wait for it end with this */
+        (void)pthread_rwlock_wrlock(&c->filter->lock);
+        (void)snprintf(c->filter->why, sizeof(c->filter->why), "%.199s", why.text);
+        (void)pthread_rwlock_unlock(&c->filter->lock);
+    }
     if (code != ERR_OK) {
         *next = now + (RETRY_US << (c->failures < RETRY_DOUBLINGS ? c->failures : RETRY_DOUBLINGS));
         c->failures++;

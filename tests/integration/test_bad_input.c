@@ -20,6 +20,7 @@ static int setup(void **state)
     (void)state;
     if (fixture_start(&fixture, &(struct fixture_options){.nodes = 1, .postgres = true, .rows = 1000}) != 0)
         return -1;
+    fixture_sql(fixture.db, "CREATE TABLE \"Camel\" (id bigint PRIMARY KEY, code text)");
     fixture_sql(fixture.db, "CREATE TABLE no_index (id bigint NOT NULL, code text)");
     fixture_sql(fixture.db, "CREATE TABLE awkward (id bigint PRIMARY KEY, code text)");
     fixture_sql(fixture.db,
@@ -128,6 +129,8 @@ static void test_check_config__says_what_to_do_about_a_missing_table(void **stat
     is_refused(
         "[filter a]\ncapacity = 1000\nerror_rate = 0.01\ntable = short_lnik\nid_column = id\nkey = code\n",
         "[filter", WORDS("short_lnik", "not exist"));
+    is_refused("[filter a]\ntable = Camel\nkey = code\n", "[filter",
+               WORDS("Camel", "not exist", "capital letters need double quotes"));
 }
 
 static void test_check_config__says_what_to_do_about_a_missing_column(void **state)

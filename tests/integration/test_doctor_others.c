@@ -73,7 +73,7 @@ static void test_doctor__complains_of_coordinators_that_disagree(void **state)
     p = well;
     p.postgres = "refused";
     pose(p);
-    says(by_command(""), "warning", "coordinators", "posed: it does not reach Postgres: refused",
+    says(by_command(""), "warning", "coordinators", "posed: it cannot use Postgres: refused",
          "reaches the database");
     p = well;
     p.silent_ms = 60000;

@@ -111,6 +111,29 @@ static void test_five_lines__warn_where_rows_cannot_be_followed(void **state)
     assert_true(daemon_fini(&d));
 }
 
+/* A table that is missing, or a right, is its own filter's affair, at a start as with a reload. */
+static void test_five_lines__start_beside_a_table_that_is_missing(void **state)
+{
+    (void)state;
+    struct daemon d;
+    struct client c;
+    struct error e = {""};
+    start(&d, &c, "[filter later]\ntable = later\nkey = email\n" ACCOUNT, "account");
+    assert_int_equal(ask(&c, "BF.EXISTS account nobody"), 0);
+    assert_int_equal(ask(&c, "BF.EXISTS later nobody"), 1);
+    must(client_wait_status(&c, "later", "postgres",
+                            "table later does not exist for this role; correct `table`, or qualify it: "
+                            "schema.name (capital letters need double quotes)",
+                            WAIT_MS, &e),
+         e);
+    fixture_sql(fixture.db, "CREATE TABLE later (LIKE account INCLUDING ALL)");
+    must(client_wait_status(&c, "later", "built", "1", WAIT_MS, &e), e);
+    assert_int_equal(ask(&c, "BF.EXISTS later nobody"), 0);
+    client_close(&c);
+    assert_true(daemon_fini(&d));
+    fixture_sql(fixture.db, "DROP TABLE later");
+}
+
 /* Not that its loss must be accepted: it has a source by now. */
 static void says_what_heals_it(struct client *c)
 {
@@ -359,15 +382,16 @@ static void test_check_config__says_once_that_postgres_refuses_and_what_to_check
     free(output);
 }
 
-static void write_dsn(const char *login, char dsn[128])
+static void write_dsn(const char *login, const char *database, char dsn[128])
 {
-    (void)snprintf(dsn, 128, "postgresql://%s@127.0.0.1:%u/postgres", login, (unsigned)fixture.postgres.port);
+    (void)snprintf(dsn, 128, "postgresql://%s@127.0.0.1:%u/%s", login, (unsigned)fixture.postgres.port,
+                   database);
 }
 
 static bool may_log_in(const char *login)
 {
     char dsn[128];
-    write_dsn(login, dsn);
+    write_dsn(login, "postgres", dsn);
     PGconn *c = PQconnectdb(dsn);
     bool may = PQstatus(c) == CONNECTION_OK;
     PQfinish(c);
@@ -377,7 +401,11 @@ static bool may_log_in(const char *login)
 static void test_check_config__says_that_a_password_is_wrong_or_missing(void **state)
 {
     (void)state;
-    static const char *const logins[] = {"app:wrong", "app"};
+    static const struct {
+        const char *login, *database, *check;
+    } cases[] = {{"app:wrong", "postgres", "; check the password in [postgres]\n"},
+                 {"app", "postgres", "; check the password in [postgres]\n"},
+                 {"app:right", "nowhere", "\"nowhere\" does not exist; check dsn in [postgres]\n"}};
     char path[PATH_MAX + 64], dsn[128];
     (void)snprintf(path, sizeof(path), "%s/data/pg_hba.conf", fixture.postgres.directory);
     FILE *f = fopen(path, "w");
@@ -388,10 +416,10 @@ static void test_check_config__says_that_a_password_is_wrong_or_missing(void **s
     fixture_sql(fixture.db, "SELECT pg_reload_conf()"); /* does not wait */
     for (uint64_t until = clock_mono_us() + WAIT_MS * 1000; may_log_in("app"); clock_sleep_us(20000))
         assert_true(clock_mono_us() < until);
-    for (size_t i = 0; i < sizeof(logins) / sizeof(logins[0]); i++) {
-        write_dsn(logins[i], dsn);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        write_dsn(cases[i].login, cases[i].database, dsn);
         char *output = check_dsn(dsn);
-        if (strstr(output, "; check the password in [postgres]\n") == NULL)
+        if (strstr(output, cases[i].check) == NULL)
             fail_msg("%s", output);
         free(output);
     }
@@ -418,6 +446,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_five_lines__build_answer_and_follow),
         cmocka_unit_test(test_five_lines__warn_where_rows_cannot_be_followed),
+        cmocka_unit_test(test_five_lines__start_beside_a_table_that_is_missing),
         cmocka_unit_test(test_five_lines__have_a_filter_built_that_was_there_without_its_table),
         cmocka_unit_test(test_unfinished_rebuild__of_a_filter_without_its_table_can_be_ended),
         cmocka_unit_test(test_password_file__logs_in_and_is_read_again),

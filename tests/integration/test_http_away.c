@@ -178,6 +178,31 @@ static void test_http__a_redis_that_refuses_is_not_ready(void **state)
     client_close(&redis);
 }
 
+/* Nobody may take that for an installation without filters, or wait for a filter that cannot be loaded. */
+static void test_http__a_redis_that_refuses_its_keys_is_named(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct client redis;
+    must(client_open(&redis, fixture.redis[0].port, 5000, &e), e);
+    must(client_ok(&redis, &e, "ACL SETUSER default resetkeys ~other:*"), e);
+    struct http_reply list = ask("GET", "/v1/filters", NULL);
+    struct http_reply check = ask("POST", "/v1/filters/fresh/check", KEYS);
+    redisReply *status = client_command(&fixture.client[0], "TB.STATUS");
+    must(client_ok(&redis, &e, "ACL SETUSER default allkeys"), e);
+    if (list.status != 503 || strstr(list.body, "NOPERM") == NULL)
+        fail_msg("%d: %s", list.status, list.body);
+    if (status == NULL || status->type != REDIS_REPLY_ERROR || strstr(status->str, "NOPERM") == NULL)
+        fail_msg("%s", status != NULL && status->str != NULL ? status->str : "no error");
+    if (check.status != 504 || strstr(check.body, "NOPERM") == NULL)
+        fail_msg("%d: %s", check.status, check.body);
+    http_reply_fini(&list);
+    http_reply_fini(&check);
+    freeReplyObject(status);
+    client_close(&redis);
+    is_back();
+}
+
 static void test_http__others_are_answered_while_redis_is_slow(void **state)
 {
     (void)state;
@@ -334,6 +359,7 @@ int main(void)
         TEST(test_http__a_stream_is_not_silent_while_redis_is_waited_for),
         TEST(test_http__readiness_is_told_in_time_where_redis_is_waited_for_longer),
         TEST(test_http__a_redis_that_refuses_is_not_ready),
+        TEST(test_http__a_redis_that_refuses_its_keys_is_named),
         TEST(test_http__others_are_answered_while_redis_is_slow),
         TEST(test_http__shards_of_a_redis_that_is_gone_are_not_made_up),
         TEST(test_http__a_redis_that_is_gone_is_said_and_comes_back),

@@ -22,6 +22,8 @@ static void test_config_read__refuses_what_it_does_not_know(void **state)
                "1: unknown section [service x]; sections are [service], [redis], [postgres], [rebuild], "
                "[filter NAME] and [user NAME]");
     ini_refuse("[filter]\n", "1: this section has no name; write [filter NAME]");
+    ini_refuse("[filter \"a\"]\n", "1: quotes would belong to the name; write [filter NAME]");
+    ini_refuse("[user 'a']\n", "1: quotes would belong to the name; write [user NAME]");
     ini_refuse("[service]\n\nthreds = 3\n", "3: unknown key 'threds' in [service]; did you mean 'threads'?");
     ini_refuse("[filter a]\ncapacty = 3\n", "2: unknown key 'capacty' in [filter]; did you mean 'capacity'?");
     ini_refuse("[service]\nnodes = 3\n", "2: unknown key 'nodes' in [service]; it belongs to [redis]");
