@@ -6,7 +6,8 @@
  *   handed out are remembered;
  * - the process dies: the rows are still there;
  * - a notification is missing: outbox_next() reads every half second;
- * - there are two readers: both get the rows, and the second one to delete finds none;
+ * - there are two readers of one filter: both get the rows, and the second one to delete finds none;
+ * - there is a reader of another filter, or of another installation: outbox_claim() refuses the second one;
  * - the outbox is dropped and recreated: a read compares the table's oid;
  * - the outbox is truncated or rewritten, and its numbers may start again: a delete names the table's file,
  * too, and what was taken from another file is no longer remembered. */
@@ -170,6 +171,31 @@ enum err outbox_open(struct outbox **out, const struct outbox_options *options, 
     }
     *out = o;
     return ERR_OK;
+}
+
+static enum err look_for_others(struct outbox *o, const struct sql_binding *who, bool *others,
+                                struct error *e)
+{
+    char pid[16] = "";
+    enum err err = connection_read(o->connection, "outbox_others", who, pid, sizeof(pid), e);
+    *others = err == ERR_OK && pid[0] != '\0';
+    return *others ? error_set(e, ERR_CONFIG,
+                               "outbox %s: pid %s reads it for another filter, or for another installation; "
+                               "each needs one of its own: run sql/outbox.sql with another name",
+                               o->name, pid)
+                   : err;
+}
+
+/* Who is refused has said nothing. Of two that say it at the same moment, one at least sees the other. */
+enum err outbox_claim(struct outbox *o, uint32_t reader, bool *others, struct error *e)
+{
+    char number[16];
+    (void)snprintf(number, sizeof(number), "%u", (unsigned)reader);
+    const struct sql_binding *who = SQL_BINDINGS({"oid", o->oid}, {"reader", number});
+    enum err err = look_for_others(o, who, others, e);
+    if (err == ERR_OK)
+        err = connection_run(o->connection, "outbox_claim", who, NULL, e);
+    return err == ERR_OK ? look_for_others(o, who, others, e) : err;
 }
 
 uint64_t outbox_server(const struct outbox *o)

@@ -217,6 +217,51 @@ static void test_outbox__of_another_table_is_not_relied_on(void **state)
     fixture_all_present(&following, 0, first, 2000);
 }
 
+/* Of two that read one outbox, each would miss what the other one deletes. */
+static void test_outbox__that_another_installation_reads_is_refused(void **state)
+{
+    enum { TURNS = 20, REFUSED_MS = 60000 /* between two attempts of who is refused */ };
+    static struct daemon other;
+    static const char filter[] = "[filter " FILTER "]\ncapacity = 400000\ntable = short_link\n"
+                                 "id_column = id\nkey = code\n" OUTBOX "follow = yes\n";
+    const struct daemon_options o = {.nodes = following.redis[0].url,
+                                     .dsn = following.postgres.dsn,
+                                     .service = "check_interval = 100ms\n",
+                                     .redis = "prefix = other\n",
+                                     .filters = filter};
+    struct error e = {""};
+    struct client ours = following.client[0], theirs = {0};
+    char problem[400] = "";
+    (void)state;
+    following_running(0);
+    must(daemon_start(&other, &o, &e), e);
+    must(client_open(&theirs, other.port, 10000, &e), e);
+    must(client_wait_status(&theirs, FILTER, "job_state", "done", 60000, &e), e);
+    for (int i = 0; i < 400 && problem[0] == '\0'; i++) {
+        clock_sleep_us(50 * 1000);
+        must(client_status(&theirs, FILTER, "follow_error", problem, sizeof(problem), &e), e);
+    }
+    daemon_pause(&other);
+    following_expect_rows(0, 50 * TURNS);
+    write_rows_of_any_id(70);
+    following_soon(0, 900000070, 2);
+    daemon_resume(&other);
+    for (unsigned i = 0; i < TURNS; i++)
+        following_expect_rows(i % 2, 5);
+    if (strstr(problem, "for another installation") == NULL)
+        fail_msg("not refused: \"%s\"", problem);
+    following_stop();
+    must(client_wait_status(&theirs, FILTER, "follow_state", "running", 2 * REFUSED_MS, &e), e);
+    following.client[0] = theirs;
+    following_soon(0, 900000070, 2); /* it has missed them, and has no mark that tells of them */
+    following.client[0] = ours;
+    client_close(&theirs);
+    assert_true(daemon_fini(&other));
+    following_start_again();
+    following_running(0);
+    following_expect_rows(0, 50);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +276,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_outbox__that_is_made_again_while_nobody_follows_is_noticed),
         cmocka_unit_test(test_outbox__whose_triggers_were_off_while_nobody_followed_is_noticed),
         cmocka_unit_test(test_outbox__whose_functions_are_replaced_is_not_relied_on),
+        cmocka_unit_test(test_outbox__that_another_installation_reads_is_refused),
         cmocka_unit_test(following_test_rows_keep_coming),
         cmocka_unit_test(following_test_owner_killed),
         cmocka_unit_test(following_test_redis_restarted),
