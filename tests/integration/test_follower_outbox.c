@@ -217,6 +217,57 @@ static void test_outbox__of_another_table_is_not_relied_on(void **state)
     fixture_all_present(&following, 0, first, 2000);
 }
 
+/* Have one coordinator read another `key`. */
+static void reload_with(unsigned d, const char *from, const char *to)
+{
+    struct error e = {""};
+    char command[PATH_MAX + 100];
+    (void)snprintf(command, sizeof(command), "sed -i 's/^key = %s$/key = %s/' '%s'", from, to,
+                   following.daemon[d].config);
+    assert_int_equal(system(command), 0);
+    must(daemon_reload(&following.daemon[d], &e), e);
+}
+
+static size_t upper_code(uint64_t number, char out[CLIENT_KEY_MAX])
+{
+    size_t length = fixture_code(number, out);
+    out[0] = 'C';
+    return length;
+}
+
+/* One coordinator has another `key` already, and builds; the other one follows, and adds keys as it knows
+ * them. */
+static void test_outbox__that_is_read_for_another_key_is_not_relied_on(void **state)
+{
+    enum { FEW = 50 };
+    (void)state;
+    struct error e = {""};
+    uint64_t present = 0, n_absent = 0;
+    char by[32];
+    following_running(0);
+    unsigned d = 1 - following_owner(0);
+    uint64_t first = following_numbers(FEW);
+    reload_with(d, "code", "upper(code)");
+    fixture_ask(&following, d, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&following, d, "job_step", "hold");
+    fixture_insert(following.db, first, FEW);
+    fixture_ask(&following, d, "TB.CUTOVER " FILTER);
+    fixture_wait(&following, d, "phase", "SWITCHED");
+    must(client_status(&following.client[d], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
+    must(client_mexists(&following.client[d], FILTER, upper_code, first, FEW, &present, &n_absent, &e), e);
+    if (present < FEW)
+        fail_msg("caught up by %s: %llu of %d rows are absent", by, (unsigned long long)(FEW - present), FEW);
+    assert_string_equal(by, "rows");
+    fixture_ask(&following, d, "TB.FINISH " FILTER);
+    fixture_wait(&following, d, "job_state", "done");
+    reload_with(d, "upper(code)", "code");
+    fixture_ask(&following, d, "TB.REBUILD " FILTER);
+    fixture_wait(&following, d, "phase", "SWITCHED");
+    fixture_ask(&following, d, "TB.FINISH " FILTER);
+    fixture_wait(&following, d, "job_state", "done");
+    fixture_all_present(&following, d, first, FEW);
+}
+
 /* Of two that read one outbox, each would miss what the other one deletes. */
 static void test_outbox__that_another_installation_reads_is_refused(void **state)
 {
@@ -276,6 +327,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_outbox__that_is_made_again_while_nobody_follows_is_noticed),
         cmocka_unit_test(test_outbox__whose_triggers_were_off_while_nobody_followed_is_noticed),
         cmocka_unit_test(test_outbox__whose_functions_are_replaced_is_not_relied_on),
+        cmocka_unit_test(test_outbox__that_is_read_for_another_key_is_not_relied_on),
         cmocka_unit_test(test_outbox__that_another_installation_reads_is_refused),
         cmocka_unit_test(following_test_rows_keep_coming),
         cmocka_unit_test(following_test_owner_killed),
