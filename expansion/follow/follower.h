@@ -74,8 +74,8 @@ enum { FOLLOWER_COVERAGE_MAX = 24, FOLLOWER_TEXT_MAX = 256 };
 struct follower_status {
     bool exists, running;
     enum follower_mode mode;
-    /* Unchanged as long as no row can have been missed that is committed on the server, and is one of the rows,
-     * that it names: follower_covers(). */
+    /* Unchanged as long as no row can have been missed that is committed on the server, and is one of the
+     * rows, that it names: follower_covers(). */
     char coverage[FOLLOWER_COVERAGE_MAX];
     char error[FOLLOWER_TEXT_MAX];
     uint64_t done; /* the last request that was fulfilled */

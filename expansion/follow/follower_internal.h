@@ -120,6 +120,9 @@ MUST_CHECK enum err follower_mark_forget(struct follower *t, const char *field, 
  * beginning if it has come since this follower began. */
 MUST_CHECK enum err follower_mark_of_table(struct follower *t, unsigned i, bool *found, int64_t *out,
                                            struct error *e);
+/* Rows that were reported under another `key` or `where`, by a follower that had another configuration, count
+ * as missed if the generation that is read was built by ours: add all rows. */
+MUST_CHECK enum err follower_same_keys(struct follower *t, struct error *e);
 
 /* --- rows by ids: follower_keyset.c --- */
 void follower_forget(struct follower_noted *n);

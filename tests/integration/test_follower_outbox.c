@@ -235,6 +235,28 @@ static size_t upper_code(uint64_t number, char out[CLIENT_KEY_MAX])
     return length;
 }
 
+/* Wait until the marks say that all rows that there are were reported. */
+static void await_marks(void)
+{
+    struct error e = {""};
+    struct client redis = {0};
+    char *largest = following_value("SELECT max(id) FROM short_link");
+    uint64_t until = clock_mono_us() + FOLLOWING_SOON_MS * 1000ull;
+    must(client_open(&redis, following.redis[0].port, 10000, &e), e);
+    for (bool there = false; !there;) {
+        redisReply *r =
+            client_command(&redis, "HMGET twinbloom:{" FILTER "}:marks public.short_link position");
+        assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY);
+        there = r->element[0]->type == REDIS_REPLY_STRING && strcmp(r->element[0]->str, largest) == 0 &&
+                r->element[1]->type == REDIS_REPLY_STRING;
+        freeReplyObject(r);
+        assert_true(clock_mono_us() < until);
+        clock_sleep_us(50 * 1000);
+    }
+    client_close(&redis);
+    free(largest);
+}
+
 /* One coordinator has another `key` already, and builds; the other one follows, and adds keys as it knows
  * them. */
 static void test_outbox__that_is_read_for_another_key_is_not_relied_on(void **state)
@@ -260,6 +282,21 @@ static void test_outbox__that_is_read_for_another_key_is_not_relied_on(void **st
     assert_string_equal(by, "rows");
     fixture_ask(&following, d, "TB.FINISH " FILTER);
     fixture_wait(&following, d, "job_state", "done");
+    /* The follower goes on as before, until its coordinator has that `key`, too. */
+    first = following_numbers(FEW);
+    fixture_insert(following.db, first, FEW);
+    following_soon(d, first, FEW);
+    await_marks();
+    reload_with(1 - d, "code", "upper(code)");
+    present = 0;
+    for (uint64_t until = clock_mono_us() + FOLLOWING_SOON_MS * 1000ull; present < FEW;) {
+        must(client_mexists(&following.client[d], FILTER, upper_code, first, FEW, &present, &n_absent, &e),
+             e);
+        if (clock_mono_us() > until)
+            fail_msg("behind the reload %llu of %d rows are absent", (unsigned long long)(FEW - present),
+                     FEW);
+    }
+    reload_with(1 - d, "upper(code)", "code");
     reload_with(d, "upper(code)", "code");
     fixture_ask(&following, d, "TB.REBUILD " FILTER);
     fixture_wait(&following, d, "phase", "SWITCHED");
