@@ -158,6 +158,20 @@ static enum err claim_outbox(struct follower *t, struct error *e)
     return noted == ERR_OK ? code : error_set(e, noted, "%s", failed.text);
 }
 
+static enum err table_state(struct follower *t, unsigned table, int64_t *out, struct error *e)
+{
+    const char *columns[SOURCE_ID_COLUMNS_MAX];
+    struct buffer ids = {0};
+    unsigned count = source_id_columns(t->source, columns);
+    for (unsigned i = 0; i < count; i++)
+        buffer_printf(&ids, "%s%s", i == 0 ? "" : ",", columns[i]);
+    enum err code = buffer_failed(&ids) ? error_set(e, ERR_NOMEM, "out of memory")
+                                        : outbox_table_state(t->feed.outbox, source_table(t->source, table),
+                                                             buffer_text(&ids), out, e);
+    buffer_fini(&ids);
+    return code;
+}
+
 static enum err open_outbox(struct follower *t, struct error *e)
 {
     struct follower_feed *f = &t->feed;
@@ -174,7 +188,7 @@ static enum err open_outbox(struct follower *t, struct error *e)
     if (code == ERR_OK && f->reported == NULL)
         code = error_set(e, ERR_NOMEM, "out of memory");
     for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++)
-        code = outbox_table_state(f->outbox, source_table(t->source, i), &f->reported[i], e);
+        code = table_state(t, i, &f->reported[i], e);
     return code;
 }
 
@@ -335,7 +349,7 @@ static enum err same_outbox(struct follower *t, struct error *e)
     enum err code = ERR_OK;
     for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++) {
         int64_t now = 0;
-        code = outbox_table_state(f->outbox, source_table(t->source, i), &now, e);
+        code = table_state(t, i, &now, e);
         if (code == ERR_OK && now != f->reported[i])
             code =
                 error_set(e, ERR_CHANGED, "the outbox, or triggers of %s, changed: rows may have been missed",

@@ -107,8 +107,8 @@ static enum err check_outbox(struct outbox *o, struct error *e)
     return err;
 }
 
-static enum err check_triggers(struct outbox *o, const char *table, const char *oid, int64_t *state,
-                               struct error *e)
+static enum err check_triggers(struct outbox *o, const char *table, const char *oid, const char *ids,
+                               int64_t *state, struct error *e)
 {
     PGresult *r;
     enum err err = connection_run(o->connection, "outbox_triggers",
@@ -121,6 +121,12 @@ static enum err check_triggers(struct outbox *o, const char *table, const char *
         err = error_set(e, ERR_CONFIG,
                         "table %s does not write all its rows into it; run sql/outbox.sql for this table",
                         result_text(r, "name"));
+    else if (ids != NULL && strcmp(result_text(r, "ids"), ids) != 0)
+        err = error_set(
+            e, ERR_CONFIG,
+            "table %s writes \"%s\" into it, and the id is \"%s\"; run sql/outbox.sql with that id, "
+            "or correct id_column",
+            result_text(r, "name"), result_text(r, "ids"), ids);
     else if (!number_i64(result_text(r, "state"), strlen(result_text(r, "state")), state))
         err = error_set(e, ERR_PARSE, "the state of triggers was \"%s\"", result_text(r, "state"));
     PQclear(r);
@@ -146,7 +152,7 @@ static enum err set_up(struct outbox *o, const struct outbox_options *options, s
     if (err == ERR_OK)
         err = check_outbox(o, e);
     if (err == ERR_OK && options->table != NULL)
-        err = check_triggers(o, options->table, table, &state, e);
+        err = check_triggers(o, options->table, table, NULL, &state, e);
     if (err == ERR_OK)
         err = connection_server(o->connection, &o->server, e);
     if (err == ERR_OK)
@@ -203,14 +209,15 @@ uint64_t outbox_server(const struct outbox *o)
     return o->server;
 }
 
-enum err outbox_table_state(struct outbox *o, const char *table, int64_t *out, struct error *e)
+enum err outbox_table_state(struct outbox *o, const char *table, const char *ids, int64_t *out,
+                            struct error *e)
 {
     char oid[CONNECTION_OID_MAX] = "";
     enum err err = connection_resolve(o->connection, table, oid, e);
     if (err == ERR_OK && oid[0] == '\0')
         err = error_set(e, ERR_CONFIG, "table %s does not exist for this role", table);
     if (err == ERR_OK)
-        err = check_triggers(o, table, oid, out, e);
+        err = check_triggers(o, table, oid, ids, out, e);
     return err == ERR_OK ? ERR_OK : error_prefix(e, err, "outbox %s", o->name);
 }
 

@@ -42,8 +42,9 @@ void outbox_close(struct outbox *o);
 MUST_CHECK enum err outbox_claim(struct outbox *o, uint32_t reader, bool *others, struct error *e);
 /* What reports the rows of @table, as the server quotes it: another number when the outbox, a trigger or a
  * function of these is, or was meanwhile, another one, missing or disabled. ERR_CONFIG: they do not report
- * all rows now. */
-MUST_CHECK enum err outbox_table_state(struct outbox *o, const char *table, int64_t *out, struct error *e);
+ * all rows now, or by other columns than @ids, names with commas between (NULL: by any). */
+MUST_CHECK enum err outbox_table_state(struct outbox *o, const char *table, const char *ids, int64_t *out,
+                                       struct error *e);
 /* The connection_server() of the server that it reads from. */
 uint64_t outbox_server(const struct outbox *o);
 
