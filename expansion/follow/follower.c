@@ -130,10 +130,12 @@ static enum err follow(struct follower *t, struct error *e)
     if (code == ERR_OK)
         code = open_source(t, e);
     if (code == ERR_OK)
+        code = follower_same_keys(t, e);
+    if (code == ERR_OK)
         code = t->mode == FOLLOWER_KEYSET ? follower_keyset_open(t, e) : follower_feed_open(t, e);
     if (code == ERR_OK) {
         /* As long as this stays, no row that is committed on that server from here on is missed. */
-        follower_coverage(t->feed.server, random_u64(), t->coverage);
+        follower_coverage(t->feed.server ^ follower_rows(t->source), random_u64(), t->coverage);
         t->has_more = false; /* their marks are written */
         t->problem.text[0] = '\0';
         follower_say(t, "running");

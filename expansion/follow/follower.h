@@ -74,16 +74,19 @@ enum { FOLLOWER_COVERAGE_MAX = 24, FOLLOWER_TEXT_MAX = 256 };
 struct follower_status {
     bool exists, running;
     enum follower_mode mode;
-    /* Unchanged as long as no row can have been missed that is committed on the server whose
-     * connection_server() it names. */
+    /* Unchanged as long as no row can have been missed that is committed on the server, and is one of the
+     * rows, that it names: follower_covers(). */
     char coverage[FOLLOWER_COVERAGE_MAX];
     char error[FOLLOWER_TEXT_MAX];
     uint64_t done; /* the last request that was fulfilled */
 };
 
-/* Write a coverage: of @server, and told from others by @number. */
-void follower_coverage(uint64_t server, uint64_t number, char out[FOLLOWER_COVERAGE_MAX]);
-bool follower_covers(const struct follower_status *status, uint64_t server);
+/* A hash of which rows are read, and which keys of them. */
+uint64_t follower_rows(const struct source *s);
+/* Write a coverage: of @rows, which is follower_rows() and the server, joined by ^; told from others by
+ * @number. */
+void follower_coverage(uint64_t rows, uint64_t number, char out[FOLLOWER_COVERAGE_MAX]);
+bool follower_covers(const struct follower_status *status, uint64_t rows);
 
 MUST_CHECK enum err follower_look(struct sync_client *l, const struct names *names,
                                   struct follower_status *out, struct error *e);

@@ -20,6 +20,7 @@
 
 enum {
     WAIT_MS = 200,            /* for rows, before other work is done */
+    REFUSALS_MAX = 3,         /* of an outbox that another one reads; then it is asked for seldom */
     LOOK_US = 2 * 1000 * 1000 /* between looks at slot and lag */
 };
 
@@ -142,6 +143,35 @@ static enum err open_stream(struct follower *t, struct error *e)
     return code == ERR_OK ? stream_open(&f->stream, &options, e) : code;
 }
 
+/* This one does not get what another one reads, and deletes. So once that one is gone the whole table is
+ * read. Until then this one looks seldom, or it would take the other one's place at its next restart. But the
+ * first times it may be that of an earlier filter of this name, which is about to end. */
+static enum err claim_outbox(struct follower *t, struct error *e)
+{
+    bool others = false;
+    struct error failed;
+    uint64_t incarnation = t->view.incarnation; /* as good as unique among all installations */
+    enum err code = outbox_claim(t->feed.outbox, (uint32_t)(incarnation ^ incarnation >> 32), &others, e);
+    t->refusals = others ? t->refusals + 1 : 0;
+    t->impossible = t->refusals >= REFUSALS_MAX;
+    enum err noted = others ? follower_gap_distrust(t, &failed) : ERR_OK;
+    return noted == ERR_OK ? code : error_set(e, noted, "%s", failed.text);
+}
+
+static enum err table_state(struct follower *t, unsigned table, int64_t *out, struct error *e)
+{
+    const char *columns[SOURCE_ID_COLUMNS_MAX];
+    struct buffer ids = {0};
+    unsigned count = source_id_columns(t->source, columns);
+    for (unsigned i = 0; i < count; i++)
+        buffer_printf(&ids, "%s%s", i == 0 ? "" : ",", columns[i]);
+    enum err code = buffer_failed(&ids) ? error_set(e, ERR_NOMEM, "out of memory")
+                                        : outbox_table_state(t->feed.outbox, source_table(t->source, table),
+                                                             buffer_text(&ids), out, e);
+    buffer_fini(&ids);
+    return code;
+}
+
 static enum err open_outbox(struct follower *t, struct error *e)
 {
     struct follower_feed *f = &t->feed;
@@ -150,12 +180,15 @@ static enum err open_outbox(struct follower *t, struct error *e)
                                            .outbox = t->o->outbox,
                                            .timeout_ms = t->o->postgres_timeout_ms,
                                            .watch = {follower_watch, t}};
+    t->impossible = false;
     enum err code = outbox_open(&f->outbox, &options, e);
+    if (code == ERR_OK)
+        code = claim_outbox(t, e);
     f->reported = calloc(source_tables(t->source), sizeof(*f->reported));
     if (code == ERR_OK && f->reported == NULL)
         code = error_set(e, ERR_NOMEM, "out of memory");
     for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++)
-        code = outbox_table_state(f->outbox, source_table(t->source, i), &f->reported[i], e);
+        code = table_state(t, i, &f->reported[i], e);
     return code;
 }
 
@@ -316,7 +349,7 @@ static enum err same_outbox(struct follower *t, struct error *e)
     enum err code = ERR_OK;
     for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++) {
         int64_t now = 0;
-        code = outbox_table_state(f->outbox, source_table(t->source, i), &now, e);
+        code = table_state(t, i, &now, e);
         if (code == ERR_OK && now != f->reported[i])
             code =
                 error_set(e, ERR_CHANGED, "the outbox, or triggers of %s, changed: rows may have been missed",

@@ -116,11 +116,29 @@ enum err follower_gap_fill(struct follower *t, uint64_t at, struct error *e)
     return code == ERR_OK && t->feed.gap_open ? read_gap(t, e) : code;
 }
 
+enum { REPORTED_MAX = 320 };
+
+static void name_reported(const struct follower *t, unsigned table, char out[REPORTED_MAX])
+{
+    (void)snprintf(out, REPORTED_MAX, "reported %s", source_table(t->source, table));
+}
+
+enum err follower_gap_distrust(struct follower *t, struct error *e)
+{
+    char field[REPORTED_MAX];
+    enum err code = ERR_OK;
+    for (unsigned i = 0; t->o->always && i < source_tables(t->source) && code == ERR_OK; i++) {
+        name_reported(t, i, field);
+        code = follower_mark_write(t, field, "0", e); /* as good as no state */
+    }
+    return code;
+}
+
 static enum err compare(struct follower *t, unsigned table, int64_t reported, struct error *e)
 {
-    char field[320], was[24], now[24];
+    char field[REPORTED_MAX], was[24], now[24];
     uint64_t before = t->rows;
-    (void)snprintf(field, sizeof(field), "reported %s", source_table(t->source, table));
+    name_reported(t, table, field);
     (void)snprintf(now, sizeof(now), "%" PRId64, reported);
     enum err code = follower_mark_read(t, field, was, sizeof(was), e);
     if (code != ERR_OK || strcmp(was, now) == 0)

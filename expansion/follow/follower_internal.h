@@ -63,11 +63,12 @@ struct follower {
     struct script_call call;
     struct follower_keyset keyset;
     struct follower_feed feed;
-    bool held;        /* this coordinator has the lease, or had it when Redis was there last */
-    bool taken;       /* for this attempt */
-    uint64_t attempt; /* told from others by a random number; what it sends later than that is refused */
-    bool has_more;    /* tables have come since this follower began: their first rows are new, too */
-    bool impossible;  /* retries are useless until configuration or table change */
+    bool held;         /* this coordinator has the lease, or had it when Redis was there last */
+    bool taken;        /* for this attempt */
+    uint64_t attempt;  /* told from others by a random number; what it sends later than that is refused */
+    bool has_more;     /* tables have come since this follower began: their first rows are new, too */
+    bool impossible;   /* retries are useless until configuration, table or outbox change */
+    unsigned refusals; /* the last attempts that found another reader of the outbox */
     const char *state;
     char said[16]; /* the last logged state */
     struct error problem;
@@ -119,6 +120,9 @@ MUST_CHECK enum err follower_mark_forget(struct follower *t, const char *field, 
  * beginning if it has come since this follower began. */
 MUST_CHECK enum err follower_mark_of_table(struct follower *t, unsigned i, bool *found, int64_t *out,
                                            struct error *e);
+/* Rows that were reported under another `key` or `where`, by a follower that had another configuration, count
+ * as missed if the generation that is read was built by ours: add all rows. */
+MUST_CHECK enum err follower_same_keys(struct follower *t, struct error *e);
 
 /* --- rows by ids: follower_keyset.c --- */
 void follower_forget(struct follower_noted *n);
@@ -143,6 +147,8 @@ void follower_gap_leave(struct follower *t);
  * rows may not have been reported, and may have any id. If no follower has noted any, those above the safe
  * marks came before: they are a gap. */
 MUST_CHECK enum err follower_gap_compare(struct follower *t, const int64_t *reported, struct error *e);
+/* The next follower by an outbox adds all rows of each table. */
+MUST_CHECK enum err follower_gap_distrust(struct follower *t, struct error *e);
 
 /* --- the modes; after an error the mode is opened again --- */
 MUST_CHECK enum err follower_keyset_open(struct follower *t, struct error *e);

@@ -66,19 +66,24 @@ static const char *text_of(const redisReply *reply, size_t i)
     return i < reply->elements && reply->element[i]->type == REDIS_REPLY_STRING ? reply->element[i]->str : "";
 }
 
-enum { SERVER_DIGITS = 11 };
+enum { ROWS_DIGITS = 11 };
 
-void follower_coverage(uint64_t server, uint64_t number, char out[FOLLOWER_COVERAGE_MAX])
+uint64_t follower_rows(const struct source *s)
 {
-    (void)snprintf(out, FOLLOWER_COVERAGE_MAX, "%0*" PRIx64 "%0*" PRIx64, SERVER_DIGITS, server >> 20,
-                   SERVER_DIGITS, number >> 20);
+    return source_tables_hash(s) ^ source_keys_hash(s);
 }
 
-bool follower_covers(const struct follower_status *status, uint64_t server)
+void follower_coverage(uint64_t rows, uint64_t number, char out[FOLLOWER_COVERAGE_MAX])
+{
+    (void)snprintf(out, FOLLOWER_COVERAGE_MAX, "%0*" PRIx64 "%0*" PRIx64, ROWS_DIGITS, rows >> 20,
+                   ROWS_DIGITS, number >> 20);
+}
+
+bool follower_covers(const struct follower_status *status, uint64_t rows)
 {
     char expected[FOLLOWER_COVERAGE_MAX];
-    follower_coverage(server, 0, expected);
-    return strncmp(status->coverage, expected, SERVER_DIGITS) == 0;
+    follower_coverage(rows, 0, expected);
+    return strncmp(status->coverage, expected, ROWS_DIGITS) == 0;
 }
 
 enum err follower_look(struct sync_client *l, const struct names *names, struct follower_status *out,

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/log.h"
 #include "base/number.h"
 #include "expansion/record/checkpoint.h"
 #include "expansion/follow/follower_internal.h"
@@ -67,26 +68,37 @@ enum err follower_mark_forget(struct follower *t, const char *field, struct erro
     return change(t, field, NULL, e);
 }
 
-/* The last job's low-water mark, if the job read our tables, and the view has its generation, or later ones:
- * the record is read first, and a later generation has the rows of an earlier one. One that the view has not
- * come to was aborted. */
-static enum err mark_of_job(struct follower *t, unsigned i, bool *found, int64_t *out, struct error *e)
+/* The record of the last job, and then the view: that has the job's generation, or later ones, unless it was
+ * aborted. *@sound: a job has settled, and all of its record could be read. The caller calls record_fini().
+ */
+static enum err read_job(struct follower *t, struct record *r, bool *is_sound, struct error *e)
 {
     redisReply *reply;
-    struct record r = {0};
+    *r = (struct record){0};
+    *is_sound = false;
     enum err code = sync_client_filter_command(t->redis, &t->handle.names, "job", "HGETALL %b", &reply, e);
     if (code != ERR_OK)
         return code;
     code = handle_load(&t->handle, &t->view, e);
     bool sound = true;
     for (size_t f = 0; f + 1 < reply->elements; f += 2)
-        sound = checkpoint_take(&r, reply->element[f]->str, reply->element[f]->len,
-                                reply->element[f + 1]->str, reply->element[f + 1]->len) &&
+        sound = checkpoint_take(r, reply->element[f]->str, reply->element[f]->len, reply->element[f + 1]->str,
+                                reply->element[f + 1]->len) &&
                 sound;
     freeReplyObject(reply);
-    bool ours = code == ERR_OK && sound && checkpoint_is_sound(&r) && r.settled && r.generation != 0 &&
-                (r.generation <= t->view.slot[0].number || r.generation <= t->view.slot[1].number) &&
-                r.tables_hash == source_tables_hash(t->source);
+    *is_sound = code == ERR_OK && sound && checkpoint_is_sound(r) && r->settled && r->generation != 0;
+    return code;
+}
+
+/* The last job's low-water mark, if the job read our tables, and the view has its generation, or later ones:
+ * a later generation has the rows of an earlier one. */
+static enum err mark_of_job(struct follower *t, unsigned i, bool *found, int64_t *out, struct error *e)
+{
+    struct record r;
+    bool ours = false;
+    enum err code = read_job(t, &r, &ours, e);
+    ours = ours && (r.generation <= t->view.slot[0].number || r.generation <= t->view.slot[1].number) &&
+           r.tables_hash == source_tables_hash(t->source);
     if (ours && i < r.marks_taken && r.marks[i].low_water[0] != '\0')
         *found = follower_text_to_id(r.marks[i].low_water, out, NULL) == ERR_OK;
     record_fini(&r);
@@ -108,6 +120,37 @@ enum err follower_mark_of_table(struct follower *t, unsigned i, bool *found, int
         return code;
     *found = true;
     return follower_mark_write_id(t, i, *out, e);
+}
+
+/* The generation that is read was built by our `key` and `where`. */
+static enum err is_built_by_ours(struct follower *t, bool *out, struct error *e)
+{
+    struct record r;
+    enum err code = read_job(t, &r, out, e);
+    *out =
+        *out && r.generation <= view_current(&t->view)->number && r.keys_hash == source_keys_hash(t->source);
+    record_fini(&r);
+    return code;
+}
+
+enum err follower_same_keys(struct follower *t, struct error *e)
+{
+    char was[24], now[24];
+    bool missed = false;
+    (void)snprintf(now, sizeof(now), "%016" PRIx64, source_keys_hash(t->source));
+    enum err code = follower_mark_read(t, "keys", was, sizeof(was), e);
+    if (code != ERR_OK || !t->o->always || strcmp(was, now) == 0)
+        return code;
+    if (was[0] != '\0')
+        code = is_built_by_ours(t, &missed, e);
+    for (unsigned i = 0; missed && i < source_tables(t->source) && code == ERR_OK; i++) {
+        uint64_t before = t->rows;
+        code = follower_read_all(t, i, e);
+        if (code == ERR_OK)
+            log_info("follow_read_again", "filter=%s table=%s rows=%" PRIu64, log_quote(t->o->filter),
+                     log_quote(source_table(t->source, i)), t->rows - before);
+    }
+    return code == ERR_OK ? follower_mark_write(t, "keys", now, e) : code;
 }
 
 enum err follower_lower_mark(struct sync_client *l, const struct names *names, const char *table,

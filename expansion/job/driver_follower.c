@@ -2,7 +2,8 @@
 /* If the filter's follower reports every row, a job need not look for rows that came without BF.ADD: it
  * checks before the settle that the follower runs, and asks it in catch-up whether all rows are added. The
  * follower may run in another coordinator. Possible failure modes are: there is no follower in time, it fell
- * back to ids, or it restarted meanwhile (another coverage). Then the job looks for the rows itself. */
+ * back to ids, its coordinator has another configuration, or it restarted meanwhile (another coverage). Then
+ * the job looks for the rows itself. */
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
@@ -30,14 +31,16 @@ enum err driver_await_follower(struct driver *d, struct error *e)
     enum err known = source_server(d->source, &server, e);
     if (known != ERR_OK)
         return known;
+    const uint64_t rows = server ^ follower_rows(d->source);
     while (d->o->follower_mode != FOLLOWER_KEYSET) {
         enum err code = follower_look(d->redis, &d->handle.names, &follower, e);
         if (code != ERR_OK)
             return code;
         bool covers =
             follower.running && follower.mode == d->o->follower_mode && follower.coverage[0] != '\0';
-        if (covers && !follower_covers(&follower, server)) {
-            not_covered(d, "it follows another server: dsn leads to two of them");
+        if (covers && !follower_covers(&follower, rows)) {
+            not_covered(d, "it follows another server, as dsn leads to two of them, or its coordinator has "
+                           "another `table`, `key` or `where`");
             break;
         }
         if (covers) {

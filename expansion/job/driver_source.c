@@ -238,6 +238,7 @@ static enum err note_work(struct driver *d, struct error *e)
     r->blocks = d->o->scan_blocks;
     r->tables = source_tables(d->source);
     r->tables_hash = source_tables_hash(d->source);
+    r->keys_hash = source_keys_hash(d->source);
     if (!r->blocks)
         return ERR_OK;
     enum err code = driver_parts(d, d->source, e);

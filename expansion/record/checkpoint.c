@@ -39,6 +39,7 @@ static const struct field fields[] = {
     FIELD("swept", TEXT, BY_SETTLE, swept),
     FIELD("blocks", YES_NO, BY_SETTLE, blocks),
     FIELD("tables_hash", NUMBER, BY_SETTLE, tables_hash),
+    FIELD("keys_hash", NUMBER, BY_SETTLE, keys_hash),
     FIELD("source", NUMBER, BY_SETTLE, source),
     FIELD("newest", TEXT, BY_SETTLE, newest),
     FIELD("tables", COUNT, BY_SETTLE, tables),

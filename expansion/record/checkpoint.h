@@ -38,6 +38,7 @@ struct record {
      * what is left of those begun. */
     bool blocks;
     uint64_t tables_hash; /* hash of the names of the source's tables */
+    uint64_t keys_hash;   /* source_keys_hash() */
     uint64_t source;      /* source_identity() before anything was read; positions are valid for it only */
     /* Partitions made before this transaction are part of the identity. The sweep finds all rows of later
      * ones, because their writers ended after the previous settle. "": all partitions are part of it. */

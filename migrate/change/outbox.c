@@ -6,7 +6,8 @@
  *   handed out are remembered;
  * - the process dies: the rows are still there;
  * - a notification is missing: outbox_next() reads every half second;
- * - there are two readers: both get the rows, and the second one to delete finds none;
+ * - there are two readers of one filter: both get the rows, and the second one to delete finds none;
+ * - there is a reader of another filter, or of another installation: outbox_claim() refuses the second one;
  * - the outbox is dropped and recreated: a read compares the table's oid;
  * - the outbox is truncated or rewritten, and its numbers may start again: a delete names the table's file,
  * too, and what was taken from another file is no longer remembered. */
@@ -106,8 +107,8 @@ static enum err check_outbox(struct outbox *o, struct error *e)
     return err;
 }
 
-static enum err check_triggers(struct outbox *o, const char *table, const char *oid, int64_t *state,
-                               struct error *e)
+static enum err check_triggers(struct outbox *o, const char *table, const char *oid, const char *ids,
+                               int64_t *state, struct error *e)
 {
     PGresult *r;
     enum err err = connection_run(o->connection, "outbox_triggers",
@@ -120,6 +121,12 @@ static enum err check_triggers(struct outbox *o, const char *table, const char *
         err = error_set(e, ERR_CONFIG,
                         "table %s does not write all its rows into it; run sql/outbox.sql for this table",
                         result_text(r, "name"));
+    else if (ids != NULL && strcmp(result_text(r, "ids"), ids) != 0)
+        err = error_set(
+            e, ERR_CONFIG,
+            "table %s writes \"%s\" into it, and the id is \"%s\"; run sql/outbox.sql with that id, "
+            "or correct id_column",
+            result_text(r, "name"), result_text(r, "ids"), ids);
     else if (!number_i64(result_text(r, "state"), strlen(result_text(r, "state")), state))
         err = error_set(e, ERR_PARSE, "the state of triggers was \"%s\"", result_text(r, "state"));
     PQclear(r);
@@ -145,7 +152,7 @@ static enum err set_up(struct outbox *o, const struct outbox_options *options, s
     if (err == ERR_OK)
         err = check_outbox(o, e);
     if (err == ERR_OK && options->table != NULL)
-        err = check_triggers(o, options->table, table, &state, e);
+        err = check_triggers(o, options->table, table, NULL, &state, e);
     if (err == ERR_OK)
         err = connection_server(o->connection, &o->server, e);
     if (err == ERR_OK)
@@ -172,19 +179,45 @@ enum err outbox_open(struct outbox **out, const struct outbox_options *options, 
     return ERR_OK;
 }
 
+static enum err look_for_others(struct outbox *o, const struct sql_binding *who, bool *others,
+                                struct error *e)
+{
+    char pid[16] = "";
+    enum err err = connection_read(o->connection, "outbox_others", who, pid, sizeof(pid), e);
+    *others = err == ERR_OK && pid[0] != '\0';
+    return *others ? error_set(e, ERR_CONFIG,
+                               "outbox %s: pid %s reads it for another filter, or for another installation; "
+                               "each needs one of its own: run sql/outbox.sql with another name",
+                               o->name, pid)
+                   : err;
+}
+
+/* Who is refused has said nothing. Of two that say it at the same moment, one at least sees the other. */
+enum err outbox_claim(struct outbox *o, uint32_t reader, bool *others, struct error *e)
+{
+    char number[16];
+    (void)snprintf(number, sizeof(number), "%u", (unsigned)reader);
+    const struct sql_binding *who = SQL_BINDINGS({"oid", o->oid}, {"reader", number});
+    enum err err = look_for_others(o, who, others, e);
+    if (err == ERR_OK)
+        err = connection_run(o->connection, "outbox_claim", who, NULL, e);
+    return err == ERR_OK ? look_for_others(o, who, others, e) : err;
+}
+
 uint64_t outbox_server(const struct outbox *o)
 {
     return o->server;
 }
 
-enum err outbox_table_state(struct outbox *o, const char *table, int64_t *out, struct error *e)
+enum err outbox_table_state(struct outbox *o, const char *table, const char *ids, int64_t *out,
+                            struct error *e)
 {
     char oid[CONNECTION_OID_MAX] = "";
     enum err err = connection_resolve(o->connection, table, oid, e);
     if (err == ERR_OK && oid[0] == '\0')
         err = error_set(e, ERR_CONFIG, "table %s does not exist for this role", table);
     if (err == ERR_OK)
-        err = check_triggers(o, table, oid, out, e);
+        err = check_triggers(o, table, oid, ids, out, e);
     return err == ERR_OK ? ERR_OK : error_prefix(e, err, "outbox %s", o->name);
 }
 

@@ -7,6 +7,7 @@
  * commits does not matter: a late commit is found late. A reader that dies before it confirms finds its rows
  * again. Several readers get the same rows and do not disturb each other. One thread owns the outbox, which
  * has one connection. */
+#include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
 #include "migrate/change/feed.h"
@@ -36,10 +37,14 @@ struct outbox_options {
  * ERR_TIMEOUT. */
 MUST_CHECK enum err outbox_open(struct outbox **out, const struct outbox_options *options, struct error *e);
 void outbox_close(struct outbox *o);
+/* Say, until it is closed, that the outbox is read for @reader: a number that all have who read it for one
+ * filter of one installation. ERR_CONFIG, and *@others: it is read for another one. */
+MUST_CHECK enum err outbox_claim(struct outbox *o, uint32_t reader, bool *others, struct error *e);
 /* What reports the rows of @table, as the server quotes it: another number when the outbox, a trigger or a
  * function of these is, or was meanwhile, another one, missing or disabled. ERR_CONFIG: they do not report
- * all rows now. */
-MUST_CHECK enum err outbox_table_state(struct outbox *o, const char *table, int64_t *out, struct error *e);
+ * all rows now, or by other columns than @ids, names with commas between (NULL: by any). */
+MUST_CHECK enum err outbox_table_state(struct outbox *o, const char *table, const char *ids, int64_t *out,
+                                       struct error *e);
 /* The connection_server() of the server that it reads from. */
 uint64_t outbox_server(const struct outbox *o);
 

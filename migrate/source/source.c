@@ -191,12 +191,16 @@ uint64_t source_tables_hash(const struct source *s)
     return hash;
 }
 
+uint64_t source_keys_hash(const struct source *s)
+{
+    uint64_t hash = XXH3_64bits(piece(s->config.key), strlen(piece(s->config.key)));
+    return XXH3_64bits_withSeed(piece(s->config.where), strlen(piece(s->config.where)), hash);
+}
+
 enum err source_identity(struct source *s, bool files, const char *newest, uint64_t *out, struct error *e)
 {
     enum err err = source_ready(s, e);
-    uint64_t hash = err == ERR_OK ? source_tables_hash(s) : 0;
-    hash = XXH3_64bits_withSeed(piece(s->config.key), strlen(piece(s->config.key)), hash);
-    hash = XXH3_64bits_withSeed(piece(s->config.where), strlen(piece(s->config.where)), hash);
+    uint64_t hash = err == ERR_OK ? source_tables_hash(s) ^ source_keys_hash(s) : 0;
     for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++) {
         PGresult *r = NULL;
         err =

@@ -73,6 +73,8 @@ const char *source_table(const struct source *s, unsigned table); /* as the serv
 bool source_has_pattern(const struct source *s);
 /* A hash of the names: the same list gives the same hash. */
 uint64_t source_tables_hash(const struct source *s);
+/* A hash of the key and the condition: which keys rows stand for. */
+uint64_t source_keys_hash(const struct source *s);
 /* A hash of the key and the condition, of which tables the names stand for, and of their columns and
  * partitions; with @files also of the files of their rows. If it changes, reading by position may have missed
  * rows. Names are those resolved when @s was opened: to see whether they stand for other tables now, open

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "base/buffer.h"
+#include "base/number.h"
 #include "shard/view/handle.h"
 #include "shard/redis/script_call.h"
 
@@ -21,18 +23,33 @@ static size_t next_name(const char **at, const char **name)
     return length;
 }
 
-static bool has(const struct nodes *nodes, const char *name)
+/* What is between a node's name and its database: the name has none. */
+static const char *mark_of(const struct node *n)
 {
-    bool found = false;
-    for (unsigned i = 0; i < nodes->count; i++)
-        found |= node_is_named(&nodes->node[i], name);
-    return found;
+    return n->path[0] != '\0' ? "?db=" : "/";
 }
 
 static void put_list(const struct nodes *nodes, struct buffer *out)
 {
-    for (unsigned i = 0; i < nodes->count; i++)
-        buffer_printf(out, "%s%s", i == 0 ? "" : ", ", nodes->node[i].name);
+    for (unsigned i = 0; i < nodes->count; i++) {
+        const struct node *n = &nodes->node[i];
+        buffer_printf(out, "%s%s", i == 0 ? "" : ", ", n->name);
+        if (n->database != 0)
+            buffer_printf(out, "%s%u", mark_of(n), n->database);
+    }
+}
+
+/* True if @text, from put_list(), is that node. *@database: its database there. */
+static bool is_node(const struct node *n, const char *text, uint64_t *database)
+{
+    size_t length = strlen(n->name), mark = strlen(mark_of(n));
+    bool same =
+        n->path[0] != '\0' ? strncmp(text, n->name, length) == 0 : strncasecmp(text, n->name, length) == 0;
+    *database = 0;
+    if (!same || text[length] == '\0')
+        return same;
+    const char *number = text + length + mark;
+    return strncmp(text + length, mark_of(n), mark) == 0 && number_u64(number, strlen(number), database);
 }
 
 static enum err refuse(const struct nodes *nodes, const char *recorded, const char *why, struct error *e)
@@ -50,14 +67,21 @@ static enum err refuse(const struct nodes *nodes, const char *recorded, const ch
 enum err claim_judge(const struct nodes *nodes, const char *recorded, bool *lacks, struct error *e)
 {
     const char *at = recorded, *name;
-    char one[NODE_NAME_MAX];
+    char one[NODE_NAME_MAX + 16];
     size_t length;
+    uint64_t database = 0;
     *lacks = false;
     for (unsigned i = 0; (length = next_name(&at, &name)) > 0; i++) {
+        unsigned n = 0;
         (void)snprintf(one, sizeof(one), "%.*s", (int)length, name);
-        if (i == 0 && !node_is_named(&nodes->node[NODE_HOME], one))
+        while (n < nodes->count && !is_node(&nodes->node[n], one, &database))
+            n++;
+        bool is_here = n < nodes->count && nodes->node[n].database == database;
+        if (i == 0 && (n != NODE_HOME || !is_here))
             return refuse(nodes, recorded, "the first one is the metadata node, and must be the same", e);
-        *lacks |= !has(nodes, one);
+        if (n < nodes->count && !is_here)
+            return refuse(nodes, recorded, "their databases must be the same", e);
+        *lacks |= !is_here;
     }
     return ERR_OK;
 }

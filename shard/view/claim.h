@@ -2,9 +2,10 @@
 #ifndef SHARD_VIEW_CLAIM_H
 #define SHARD_VIEW_CLAIM_H
 /* Which nodes belong together, and which of them is the metadata node: `P:nodes` on every node of a list,
- * "metadata node, node, ...". A coordinator with another metadata node would take all filters for lost, sweep
- * their shards, and make them again on its own node. A coordinator whose list lacks a node would do so beside
- * shards that it cannot see. Such a coordinator does not start.
+ * "metadata node, node, ...", each with its database ("/N", behind a path "?db=N") unless that is 0. A
+ * coordinator with another metadata node would take all filters for lost, sweep their shards, and make them
+ * again on its own node. A coordinator whose list lacks a node, or has another database of it, would do so
+ * beside shards that it cannot see. Such a coordinator does not start.
  *
  * The happy path is: the nodes have no list, or the same list. Possible failure modes are: another metadata
  * node, or a node of another installation (refused); a node that is missing here (fine if no view names it);

@@ -217,6 +217,166 @@ static void test_outbox__of_another_table_is_not_relied_on(void **state)
     fixture_all_present(&following, 0, first, 2000);
 }
 
+/* Have one coordinator read another line of its configuration. */
+static void reload_with(unsigned d, const char *from, const char *to)
+{
+    struct error e = {""};
+    char command[PATH_MAX + 100];
+    (void)snprintf(command, sizeof(command), "sed -i 's/^%s$/%s/' '%s'", from, to,
+                   following.daemon[d].config);
+    assert_int_equal(system(command), 0);
+    must(daemon_reload(&following.daemon[d], &e), e);
+}
+
+static size_t upper_code(uint64_t number, char out[CLIENT_KEY_MAX])
+{
+    size_t length = fixture_code(number, out);
+    out[0] = 'C';
+    return length;
+}
+
+/* Wait until the marks say that all rows that there are were reported. */
+static void await_marks(void)
+{
+    struct error e = {""};
+    struct client redis = {0};
+    char *largest = following_value("SELECT max(id) FROM short_link");
+    uint64_t until = clock_mono_us() + FOLLOWING_SOON_MS * 1000ull;
+    must(client_open(&redis, following.redis[0].port, 10000, &e), e);
+    for (bool there = false; !there;) {
+        redisReply *r =
+            client_command(&redis, "HMGET twinbloom:{" FILTER "}:marks public.short_link position");
+        assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY);
+        there = r->element[0]->type == REDIS_REPLY_STRING && strcmp(r->element[0]->str, largest) == 0 &&
+                r->element[1]->type == REDIS_REPLY_STRING;
+        freeReplyObject(r);
+        assert_true(clock_mono_us() < until);
+        clock_sleep_us(50 * 1000);
+    }
+    client_close(&redis);
+    free(largest);
+}
+
+/* One coordinator has another `key` already, and builds; the other one follows, and adds keys as it knows
+ * them. */
+static void test_outbox__that_is_read_for_another_key_is_not_relied_on(void **state)
+{
+    enum { FEW = 50 };
+    (void)state;
+    struct error e = {""};
+    uint64_t present = 0, n_absent = 0;
+    char by[32];
+    following_running(0);
+    unsigned d = 1 - following_owner(0);
+    uint64_t first = following_numbers(FEW);
+    reload_with(d, "key = code", "key = upper(code)");
+    fixture_ask(&following, d, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&following, d, "job_step", "hold");
+    fixture_insert(following.db, first, FEW);
+    fixture_ask(&following, d, "TB.CUTOVER " FILTER);
+    fixture_wait(&following, d, "phase", "SWITCHED");
+    must(client_status(&following.client[d], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
+    must(client_mexists(&following.client[d], FILTER, upper_code, first, FEW, &present, &n_absent, &e), e);
+    if (present < FEW)
+        fail_msg("caught up by %s: %llu of %d rows are absent", by, (unsigned long long)(FEW - present), FEW);
+    assert_string_equal(by, "rows");
+    fixture_ask(&following, d, "TB.FINISH " FILTER);
+    fixture_wait(&following, d, "job_state", "done");
+    /* The follower goes on as before, until its coordinator has that `key`, too. */
+    first = following_numbers(FEW);
+    fixture_insert(following.db, first, FEW);
+    following_soon(d, first, FEW);
+    await_marks();
+    reload_with(1 - d, "key = code", "key = upper(code)");
+    present = 0;
+    for (uint64_t until = clock_mono_us() + FOLLOWING_SOON_MS * 1000ull; present < FEW;) {
+        must(client_mexists(&following.client[d], FILTER, upper_code, first, FEW, &present, &n_absent, &e),
+             e);
+        if (clock_mono_us() > until)
+            fail_msg("behind the reload %llu of %d rows are absent", (unsigned long long)(FEW - present),
+                     FEW);
+    }
+    reload_with(1 - d, "key = upper(code)", "key = code");
+    reload_with(d, "key = upper(code)", "key = code");
+    fixture_ask(&following, d, "TB.REBUILD " FILTER);
+    fixture_wait(&following, d, "phase", "SWITCHED");
+    fixture_ask(&following, d, "TB.FINISH " FILTER);
+    fixture_wait(&following, d, "job_state", "done");
+    fixture_all_present(&following, d, first, FEW);
+}
+
+/* What the triggers write would be looked for in another column, and no row be found. */
+static void test_outbox__of_other_ids_is_refused(void **state)
+{
+    char text[400] = "";
+    struct error e = {""};
+    (void)state;
+    following_running(0);
+    for (unsigned d = 0; d < 2; d++)
+        reload_with(d, "id_column = id", "id_column = code");
+    uint64_t first = following_numbers(50);
+    fixture_insert(following.db, first, 50);
+    write_rows_of_any_id(80);
+    for (unsigned i = 0; i < 100 && text[0] == '\0'; i++) {
+        clock_sleep_us(50 * 1000);
+        if (client_status(&following.client[0], FILTER, "follow_error", text, sizeof(text), &e) != ERR_OK)
+            text[0] = '\0'; /* for a moment nobody has the lease */
+    }
+    for (unsigned d = 0; d < 2; d++)
+        reload_with(d, "id_column = code", "id_column = id");
+    following_soon(0, first, 50);
+    following_soon(0, 900000080, 2);
+    if (strstr(text, "writes \"id\" into it, and the id is \"code\"") == NULL)
+        fail_msg("\"%s\"", text);
+    following_running(0);
+}
+
+/* Of two that read one outbox, each would miss what the other one deletes. */
+static void test_outbox__that_another_installation_reads_is_refused(void **state)
+{
+    enum { TURNS = 20, REFUSED_MS = 60000 /* between two attempts of who is refused */ };
+    static struct daemon other;
+    static const char filter[] = "[filter " FILTER "]\ncapacity = 400000\ntable = short_link\n"
+                                 "id_column = id\nkey = code\n" OUTBOX "follow = yes\n";
+    const struct daemon_options o = {.nodes = following.redis[0].url,
+                                     .dsn = following.postgres.dsn,
+                                     .service = "check_interval = 100ms\n",
+                                     .redis = "prefix = other\n",
+                                     .filters = filter};
+    struct error e = {""};
+    struct client ours = following.client[0], theirs = {0};
+    char problem[400] = "";
+    (void)state;
+    following_running(0);
+    must(daemon_start(&other, &o, &e), e);
+    must(client_open(&theirs, other.port, 10000, &e), e);
+    must(client_wait_status(&theirs, FILTER, "job_state", "done", 60000, &e), e);
+    for (int i = 0; i < 400 && problem[0] == '\0'; i++) {
+        clock_sleep_us(50 * 1000);
+        if (client_status(&theirs, FILTER, "follow_error", problem, sizeof(problem), &e) != ERR_OK)
+            problem[0] = '\0'; /* nobody has the lease yet */
+    }
+    daemon_pause(&other);
+    following_expect_rows(0, 50 * TURNS);
+    write_rows_of_any_id(70);
+    following_soon(0, 900000070, 2);
+    daemon_resume(&other);
+    for (unsigned i = 0; i < TURNS; i++)
+        following_expect_rows(i % 2, 5);
+    if (strstr(problem, "for another installation") == NULL)
+        fail_msg("not refused: \"%s\"", problem);
+    following_stop();
+    must(client_wait_status(&theirs, FILTER, "follow_state", "running", 2 * REFUSED_MS, &e), e);
+    following.client[0] = theirs;
+    following_soon(0, 900000070, 2); /* it has missed them, and has no mark that tells of them */
+    following.client[0] = ours;
+    client_close(&theirs);
+    assert_true(daemon_fini(&other));
+    following_start_again();
+    following_running(0);
+    following_expect_rows(0, 50);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +391,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_outbox__that_is_made_again_while_nobody_follows_is_noticed),
         cmocka_unit_test(test_outbox__whose_triggers_were_off_while_nobody_followed_is_noticed),
         cmocka_unit_test(test_outbox__whose_functions_are_replaced_is_not_relied_on),
+        cmocka_unit_test(test_outbox__that_is_read_for_another_key_is_not_relied_on),
+        cmocka_unit_test(test_outbox__of_other_ids_is_refused),
+        cmocka_unit_test(test_outbox__that_another_installation_reads_is_refused),
         cmocka_unit_test(following_test_rows_keep_coming),
         cmocka_unit_test(following_test_owner_killed),
         cmocka_unit_test(following_test_redis_restarted),

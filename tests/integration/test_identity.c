@@ -412,6 +412,22 @@ static void test_nodes__that_disagree_are_refused(void **state)
     is_whole(generation);
 }
 
+/* The database is forgotten in the URL of one node, as where another installation has a database of its own.
+ * The coordinator would take all that is elsewhere for lost, and sweep what it sees. */
+static void test_nodes__with_other_databases_are_refused(void **state)
+{
+    char other_home[256], other_second[256];
+    (void)state;
+    make_lists();
+    (void)snprintf(other_home, sizeof(other_home), "%s/1, %s", home_url, fixture.redis[1].url);
+    (void)snprintf(other_second, sizeof(other_second), "%s, %s/1", home_url, fixture.redis[1].url);
+    add(FILTER, 0, true);
+    int64_t generation = fixture_generation(&fixture, 0);
+    is_refused(other_home, "the first one is the metadata node");
+    is_refused(other_second, "databases");
+    is_whole(generation);
+}
+
 static void test_nodes__that_disagree_are_refused_by_an_installation_without_a_list(void **state)
 {
     (void)state;
@@ -511,6 +527,7 @@ int main(int argc, char **argv)
         TEST(test_databases_of_all_nodes_are_swapped__and_back),
         TEST(test_filter_without_a_source__then_the_first_one),
         TEST(test_nodes__that_disagree_are_refused),
+        TEST(test_nodes__with_other_databases_are_refused),
         TEST(test_nodes__that_disagree_are_refused_by_an_installation_without_a_list),
         TEST(test_nodes__that_disagree_with_a_home_that_was_away_are_refused_later),
         TEST(test_nodes__that_come_and_go_are_taken),

@@ -56,7 +56,7 @@ static int64_t state_of(struct outbox *o, const char *table)
 {
     struct error e = {0};
     int64_t state = 0;
-    must(outbox_table_state(o, table, &state, &e), &e);
+    must(outbox_table_state(o, table, "id", &state, &e), &e);
     return state;
 }
 
@@ -77,7 +77,7 @@ static void test_outbox_table_state__knows_partitions(void **state)
                      "FOR VALUES FROM (20) TO (30)");
     assert_int_equal(state_of(o, "public.cut"), before);
     database_run(pg, "ALTER TABLE cut_2 DISABLE TRIGGER of_cut_insert");
-    assert_int_equal(outbox_table_state(o, "public.cut", &ignored, &e), ERR_CONFIG);
+    assert_int_equal(outbox_table_state(o, "public.cut", "id", &ignored, &e), ERR_CONFIG);
     database_run(pg, "ALTER TABLE cut_2 ENABLE TRIGGER of_cut_insert");
     assert_true(state_of(o, "public.cut") != before);
     outbox_close(o);
@@ -85,6 +85,23 @@ static void test_outbox_table_state__knows_partitions(void **state)
 }
 
 /* One made by outbox.sql with settings, and one without. */
+static void test_outbox_table_state__knows_the_columns_of_the_id(void **state)
+{
+    PGconn *pg = database_connect(*state, "postgres", "test");
+    int64_t ignored;
+    struct error e = {0};
+    database_run(pg, "CREATE TABLE odd (\"Odd \"\"id)\" text, tenant int, at date NOT NULL, code text, "
+                     "PRIMARY KEY (\"Odd \"\"id)\", tenant))");
+    outboxes_install(
+        *state, &(struct outboxes_setup){.table = "odd", .outbox = "of_odd", .id = "Odd \"id), tenant, at"});
+    struct outbox *o = outboxes_open(*state, "of_odd", "odd");
+    must(outbox_table_state(o, "public.odd", "Odd \"id),tenant,at", &ignored, &e), &e);
+    assert_int_equal(outbox_table_state(o, "public.odd", "tenant,Odd \"id),at", &ignored, &e), ERR_CONFIG);
+    assert_int_equal(outbox_table_state(o, "public.odd", "tenant", &ignored, &e), ERR_CONFIG);
+    outbox_close(o);
+    PQfinish(pg);
+}
+
 static void test_outbox_open__refuses_a_function_that_was_replaced(void **state)
 {
     const struct temp_postgres *p = *state;
@@ -369,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_outbox_open__refuses_what_cannot_work_and_names_the_remedy),
         cmocka_unit_test(test_outbox_open__refuses_a_function_that_was_replaced),
         cmocka_unit_test(test_outbox_table_state__knows_partitions),
+        cmocka_unit_test(test_outbox_table_state__knows_the_columns_of_the_id),
         cmocka_unit_test(test_outbox_open__refuses_a_standby),
         cmocka_unit_test(test_outbox_open__needs_select_and_delete_and_no_more),
         cmocka_unit_test(test_outbox__that_is_dropped_under_its_reader_is_an_error),

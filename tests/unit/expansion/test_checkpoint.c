@@ -32,6 +32,7 @@ static struct record whole_record(void)
                        .rows_total = 2,
                        .skipped_null = 3,
                        .tables_hash = UINT64_MAX - 1,
+                       .keys_hash = UINT64_MAX - 3,
                        .source = UINT64_MAX - 2,
                        .tables = 4,
                        .next_table = 3,
@@ -60,6 +61,7 @@ static void expect_equal(const struct record *a, const struct record *b)
     EXPECT_SAME(skipped_null);
     EXPECT_SAME(blocks);
     EXPECT_SAME(tables_hash);
+    EXPECT_SAME(keys_hash);
     EXPECT_SAME(source);
     EXPECT_SAME(tables);
     EXPECT_SAME(next_table);

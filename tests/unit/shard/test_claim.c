@@ -50,11 +50,32 @@ static void test_claim_judge__refuses_another_home_with_both_lists(void **state)
     }
 }
 
+/* Names of nodes have no database. With another one a coordinator would see none of what lies there. */
+static void test_claim_judge__refuses_another_database_of_a_node(void **state)
+{
+    static const char *const others[] = {"a:1/2, b:2, /run/c", "a:1, b:2/3",         "A:1, B:2/3",
+                                         "a:1, /run/c?db=1",   "a:1, b:2/1, /run/c", "a:1, d:4, b:2/1"};
+    struct error e = {""};
+    bool lacks;
+    (void)state;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (claim_judge(&ours, others[i], &lacks, &e) != ERR_CONFIG)
+            fail_msg("%s is taken", others[i]);
+    is_taken("a:1, b:22, /run/c1", true); /* other nodes */
+    assert_int_equal(nodes_parse(&ours, "redis://a:1/2, redis://b:2/3, unix:///run/c?db=1", &e), ERR_OK);
+    is_taken("a:1/2, B:2/3, /run/c?db=1", false);
+    assert_int_equal(claim_judge(&ours, "a:1, b:2/3, /run/c?db=1", &lacks, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "\"a:1/2, b:2/3, /run/c?db=1\""));
+    assert_int_equal(claim_judge(&ours, "a:1/2, b:2, /run/c?db=1", &lacks, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "b:2"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_claim_judge__takes_the_same_home, setup),
         cmocka_unit_test_setup(test_claim_judge__refuses_another_home_with_both_lists, setup),
+        cmocka_unit_test_setup(test_claim_judge__refuses_another_database_of_a_node, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
