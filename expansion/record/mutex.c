@@ -72,7 +72,10 @@ static void *renew_loop(void *arg)
 
 static enum err busy(const char *holder, long long left_ms, struct error *e)
 {
-    return error_set(e, ERR_BUSY, "the mutex is held by %s for at most %lld ms more", holder, left_ms);
+    return error_set(e, ERR_BUSY,
+                     "the mutex is held by %s, whose job of this filter has not ended; see \"twinbloom "
+                     "status\" (its lease: %lld ms)",
+                     holder, left_ms);
 }
 
 /* *@left_ms: the rest of the holder's lease, if the result is ERR_BUSY. */
