@@ -137,16 +137,12 @@ enum err follower_gap_distrust(struct follower *t, struct error *e)
 static enum err compare(struct follower *t, unsigned table, int64_t reported, struct error *e)
 {
     char field[REPORTED_MAX], was[24], now[24];
-    uint64_t before = t->rows;
     name_reported(t, table, field);
     (void)snprintf(now, sizeof(now), "%" PRId64, reported);
     enum err code = follower_mark_read(t, field, was, sizeof(was), e);
     if (code != ERR_OK || strcmp(was, now) == 0)
         return code;
     code = was[0] == '\0' ? follower_mark_forget(t, "position", e) : follower_read_all(t, table, e);
-    if (code == ERR_OK && was[0] != '\0')
-        log_info("follow_read_again", "filter=%s table=%s rows=%" PRIu64, log_quote(t->o->filter),
-                 log_quote(source_table(t->source, table)), t->rows - before);
     return code == ERR_OK ? follower_mark_write(t, field, now, e) : code;
 }
 

@@ -126,7 +126,7 @@ MUST_CHECK enum err follower_same_keys(struct follower *t, struct error *e);
 
 /* --- rows by ids: follower_keyset.c --- */
 void follower_forget(struct follower_noted *n);
-/* Add all rows of a table. */
+/* Add all rows of a table, and say so in the log. */
 MUST_CHECK enum err follower_read_all(struct follower *t, unsigned table, struct error *e);
 /* Add the rows with ids in (@after, @upto]. */
 MUST_CHECK enum err follower_read_range(struct follower *t, unsigned table, int64_t after, int64_t upto,

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "base/log.h"
 #include "expansion/follow/follower_internal.h"
 #include "migrate/source/scan.h"
 
@@ -65,7 +66,12 @@ enum err follower_read_range(struct follower *t, unsigned table, int64_t after, 
 
 enum err follower_read_all(struct follower *t, unsigned table, struct error *e)
 {
-    return read_pages(t, &(struct scan_range){.table = table}, e);
+    uint64_t before = t->rows;
+    enum err code = read_pages(t, &(struct scan_range){.table = table}, e);
+    if (code == ERR_OK)
+        log_info("follow_read_again", "filter=%s table=%s rows=%" PRIu64, log_quote(t->o->filter),
+                 log_quote(source_table(t->source, table)), t->rows - before);
+    return code;
 }
 
 /* --- open, close --- */

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/log.h"
 #include "base/number.h"
 #include "expansion/record/checkpoint.h"
 #include "expansion/follow/follower_internal.h"
@@ -69,8 +68,8 @@ enum err follower_mark_forget(struct follower *t, const char *field, struct erro
 }
 
 /* The record of the last job, and then the view: that has the job's generation, or later ones, unless it was
- * aborted. *@sound: a job has settled, and all of its record could be read. The caller calls record_fini().
- */
+ * aborted. *@is_sound: a job has settled, and all of its record could be read. The caller calls
+ * record_fini(). */
 static enum err read_job(struct follower *t, struct record *r, bool *is_sound, struct error *e)
 {
     redisReply *reply;
@@ -143,13 +142,8 @@ enum err follower_same_keys(struct follower *t, struct error *e)
         return code;
     if (was[0] != '\0')
         code = is_built_by_ours(t, &missed, e);
-    for (unsigned i = 0; missed && i < source_tables(t->source) && code == ERR_OK; i++) {
-        uint64_t before = t->rows;
+    for (unsigned i = 0; missed && i < source_tables(t->source) && code == ERR_OK; i++)
         code = follower_read_all(t, i, e);
-        if (code == ERR_OK)
-            log_info("follow_read_again", "filter=%s table=%s rows=%" PRIu64, log_quote(t->o->filter),
-                     log_quote(source_table(t->source, i)), t->rows - before);
-    }
     return code == ERR_OK ? follower_mark_write(t, "keys", now, e) : code;
 }
 

@@ -195,6 +195,16 @@ void fixture_wait(struct fixture *f, unsigned d, const char *field, const char *
     must(client_wait_status(&f->client[d], FILTER, field, value, WAIT_MS, &e), e);
 }
 
+void fixture_end_job(struct fixture *f)
+{
+    freeReplyObject(client_command(&f->client[0], "TB.ABORT " FILTER));
+    freeReplyObject(client_command(&f->client[0], "TB.FINISH " FILTER));
+    for (unsigned d = 0; d < 2; d++) {
+        fixture_wait(f, d, "mutex_owner", "");
+        fixture_wait(f, d, "phase", "STEADY");
+    }
+}
+
 void fixture_copy_dump(const struct fixture *f, const char *from, const char *to)
 {
     char command[3 * PATH_MAX];

@@ -104,6 +104,9 @@ void fixture_ask(struct fixture *f, unsigned d, const char *command);
 /* Wait until the filter's status at coordinator @d has @value in @field, for a minute at most. */
 void fixture_wait(struct fixture *f, unsigned d, const char *field, const char *value);
 
+/* End the filter's job, if there is one, also in its grace time. Waits until both coordinators say so. */
+void fixture_end_job(struct fixture *f);
+
 /* Connect again to a coordinator that was restarted. */
 void fixture_reconnect(struct fixture *f, unsigned d);
 /* Copy a file of the first Redis' directory, as data/dump.rdb. */

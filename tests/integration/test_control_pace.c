@@ -21,16 +21,11 @@ static const struct fixture_options options = {.nodes = 2,
                                                .filter = "follow = no\n",
                                                .expansion = "lease = 2s\npage_rows = 500\n"};
 
-/* Clean up after the test before: a job that holds or is in its grace time, rows, settings. */
+/* Clean up after the test before: its job, settings. */
 static int quiet(void **state)
 {
     (void)state;
-    freeReplyObject(client_command(&fixture.client[0], "TB.ABORT " FILTER));
-    freeReplyObject(client_command(&fixture.client[0], "TB.FINISH " FILTER));
-    for (unsigned d = 0; d < 2; d++) {
-        fixture_wait(&fixture, d, "mutex_owner", "");
-        fixture_wait(&fixture, d, "phase", "STEADY");
-    }
+    fixture_end_job(&fixture);
     fixture_ask(&fixture, 0, "CONFIG SET rebuild.redis_p99_max 20ms rebuild.readers 0");
     return 0;
 }
