@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "base/processors.h"
+#include "base/machine.h"
 #include "service/config/config_check.h"
 #include "service/config/config_file.h"
 #include "service/config/config_keys.h"
@@ -99,7 +99,7 @@ static unsigned by_machine(uint64_t configured)
 {
     if (configured > 0)
         return (unsigned)configured;
-    unsigned processors = processors_usable();
+    unsigned processors = machine_processors();
     return processors > PROCESSORS_MOST ? PROCESSORS_MOST : processors;
 }
 
@@ -111,6 +111,27 @@ unsigned config_threads(const struct config *c)
 unsigned config_readers(const struct config *c)
 {
     return by_machine(c->readers);
+}
+
+/* The parts leave an eighth to all else. */
+static uint64_t by_memory(uint64_t configured, uint64_t share, uint64_t most)
+{
+    return configured != MEMORY_AUTO ? configured : share < most ? share : most;
+}
+
+uint64_t config_resident_memory(const struct config *c, uint64_t all)
+{
+    return by_memory(c->resident_memory, all / 2, UINT64_MAX);
+}
+
+uint64_t config_build_memory(const struct config *c, uint64_t all)
+{
+    return by_memory(c->build_memory, all / 4, UINT64_C(512) << 20);
+}
+
+uint64_t config_client_memory_max(const struct config *c, uint64_t all)
+{
+    return by_memory(c->client_memory_max, all / 8, UINT64_C(1) << 30);
 }
 
 uint64_t config_capacity(const struct config_filter *f)

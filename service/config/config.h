@@ -25,6 +25,7 @@ enum client_auth { CLIENT_AUTH_NO, CLIENT_AUTH_OPTIONAL, CLIENT_AUTH_REQUIRED };
     X(CONFIG_UNSIGNED, unsigned)                                                                             \
     X(CONFIG_DOUBLE, double)                                                                                 \
     X(CONFIG_BYTES, uint64_t)    /* with a unit */                                                           \
+    X(CONFIG_MEMORY, uint64_t)   /* bytes, or MEMORY_AUTO */                                                 \
     X(CONFIG_DURATION, uint64_t) /* milliseconds, with a unit */                                             \
     X(CONFIG_LOG_LEVEL, enum log_level)                                                                      \
     X(CONFIG_ON_LOST, enum on_lost)                                                                          \
@@ -61,7 +62,7 @@ struct config_user {
 #include "service/config/config_table.h"
 };
 
-#define RESIDENT_MEMORY_DEFAULT (1ull << 50)
+#define MEMORY_AUTO UINT64_MAX
 
 struct config {
 #define ROW_OF_SERVICE MEMBER
@@ -98,6 +99,11 @@ void config_print(const struct config *c, FILE *to);
 unsigned config_threads(const struct config *c);
 /* Connections that read a source at once, likewise. */
 unsigned config_readers(const struct config *c);
+
+/* Bytes: configured, or a part of the @all that the process may use (machine_memory()). */
+uint64_t config_resident_memory(const struct config *c, uint64_t all);
+uint64_t config_build_memory(const struct config *c, uint64_t all);
+uint64_t config_client_memory_max(const struct config *c, uint64_t all);
 
 /* Keys that the first generation of @f is made for at the least: configured, or the default. */
 enum { CONFIG_CAPACITY_DEFAULT = 100, CONFIG_CAPACITY_SOURCED = 10000 };

@@ -79,8 +79,9 @@ S("batch_max", CONFIG_COUNT, batch_max, "1048576", 1, 1048576, RELOAD,
   "Most keys in one command.")
 S("in_flight_max", CONFIG_COUNT, in_flight_max, "65536", 1, 1e9, RELOAD,
   "Keys that one thread works on at a time. At this number it starts no further requests.")
-S("client_memory_max", CONFIG_BYTES, client_memory_max, "1GiB", 4 << 20, 1ull << 40, RELOAD,
-  "Memory for the requests and replies of all clients. Beyond that, the client that holds most is disconnected.")
+S("client_memory_max", CONFIG_MEMORY, client_memory_max, "auto", 4 << 20, 1ull << 40, RELOAD,
+  "Memory for the requests and replies of all clients. Beyond that, the client that holds most is disconnected. auto: "
+  "an eighth of what the process may use, at most 1GiB.")
 S("output_timeout", CONFIG_DURATION, output_timeout_ms, "60s", 1000, HOURS(24), RELOAD,
   "How long a client may leave more than 1 MiB of replies unread before it is disconnected.")
 S("idle_timeout", CONFIG_DURATION, idle_timeout_ms, "0s", 0, HOURS(24 * 365), RELOAD,
@@ -124,9 +125,9 @@ R("tls_verify", CONFIG_BOOL, redis_verify, "yes", 0, 0, FILE_ONLY,
   "everything.")
 R("shard_bytes", CONFIG_BYTES, shard_bytes, TEXT(SHARD_BYTES_TEXT), SHARD_BYTES_MIN, SHARD_BYTES_MAX, 0,
   "Largest shard, that is, the size of one Redis string. Layers of a filter keep the one that it was made with.")
-R("resident_memory", CONFIG_BYTES, resident_memory, "1024TiB", 0, 1ull << 50, 0,
-  "Memory for shards. What does not fit is read from Redis block by block. 1024TiB: half of what the process may "
-  "use (machine, control group).")
+R("resident_memory", CONFIG_MEMORY, resident_memory, "auto", 0, 1ull << 50, 0,
+  "Memory for shards. What does not fit is read from Redis block by block. auto: half of what the process may use "
+  "(machine, control group).")
 
 P("dsn", CONFIG_STRING, dsn, "", 0, 0, CONFIG_SECRET_PART,
   "Connection string of the database that holds the tables; ~/.pgpass and PGPASSFILE work. sslmode=verify-full "
@@ -140,8 +141,9 @@ P("password_file", CONFIG_STRING, postgres_password_file, "", 0, 0, 0,
 P("timeout", CONFIG_DURATION, postgres_timeout_ms, "10s", 1, HOURS(24), 0,
   "Deadline of connecting, and of one statement.")
 
-E("build_memory", CONFIG_BYTES, build_memory, "512MiB", 1024.0 * 1024, 1024.0 * 1024 * 1024 * 1024, RELOAD,
-  "Memory that the coordinator uses for the bitmaps of a build.")
+E("build_memory", CONFIG_MEMORY, build_memory, "auto", 1024.0 * 1024, 1024.0 * 1024 * 1024 * 1024, RELOAD,
+  "Memory that the coordinator uses for the bitmaps of a build. auto: a quarter of what the process may use, at most "
+  "512MiB.")
 E("spill_dir", CONFIG_STRING, spill_dir, "/var/tmp", 0, 0, FILE_ONLY,
   "Directory for the hashes of a build whose bitmaps do not fit into build_memory. The files have no names.")
 E("spill_bytes", CONFIG_BYTES, spill_bytes, "64GiB", 1024.0 * 1024, 1024.0 * 1024 * 1024 * 1024 * 1024, RELOAD,

@@ -33,8 +33,23 @@ static void format_unit(uint64_t value, const struct unit *unit, struct buffer *
 
 static void format_bytes(uint64_t value, struct buffer *out)
 {
-    static const struct unit units[] = {{"GiB", 1u << 30}, {"MiB", 1u << 20}, {"KiB", 1u << 10}, {"", 1}};
+    static const struct unit units[] = {
+        {"TiB", 1ull << 40}, {"GiB", 1u << 30}, {"MiB", 1u << 20}, {"KiB", 1u << 10}, {"", 1}};
     format_unit(value, units, out);
+}
+
+static bool parse_memory(const char *text, size_t length, uint64_t *out)
+{
+    *out = MEMORY_AUTO;
+    return strcmp(text, "auto") == 0 || number_bytes(text, length, out);
+}
+
+static void format_memory(uint64_t value, struct buffer *out)
+{
+    if (value == MEMORY_AUTO)
+        buffer_puts(out, "auto");
+    else
+        format_bytes(value, out);
 }
 
 static void format_duration(uint64_t value, struct buffer *out)
@@ -95,6 +110,7 @@ static const struct type {
     [CONFIG_COUNT] = {"a whole number such as 1000", sizeof(uint64_t), number_u64, format_whole, NULL},
     [CONFIG_UNSIGNED] = {"a whole number such as 1000", sizeof(unsigned), number_u64, format_whole, NULL},
     [CONFIG_BYTES] = {"a size such as 512MiB", sizeof(uint64_t), number_bytes, format_bytes, NULL},
+    [CONFIG_MEMORY] = {"a size such as 512MiB, or auto", sizeof(uint64_t), parse_memory, format_memory, NULL},
     [CONFIG_DURATION] = {"a time such as 250ms, 10s, 5m or 2h", sizeof(uint64_t), number_duration_ms,
                          format_duration, NULL},
     [CONFIG_MODE] = {"permission bits in octal, such as 770", sizeof(unsigned), parse_mode, format_mode,
@@ -147,8 +163,11 @@ static bool is_number(enum config_type type)
     return type != CONFIG_STRING && type != CONFIG_ROLES && types[type].words == NULL;
 }
 
-static bool in_bounds(const struct config_key *k, double number)
+static bool in_bounds(const struct config_key *k, const struct value *v)
 {
+    double number = v->number;
+    if (k->type == CONFIG_MEMORY && v->integer == MEMORY_AUTO)
+        return true;
     bool low = k->flags & CONFIG_ABOVE_MIN ? number > k->min : number >= k->min;
     bool high = k->flags & CONFIG_BELOW_MAX ? number < k->max : number <= k->max;
     return low && high;
@@ -208,7 +227,7 @@ enum err config_key_set(const struct config_key *k, void *base, const char *text
     if (!parse_value(k->type, text, &v))
         return error_set(e, ERR_CONFIG, "'%s' is '%.60s', which is not valid; give %s", k->name, text,
                          types[k->type].expected);
-    if (is_number(k->type) && !in_bounds(k, v.number)) {
+    if (is_number(k->type) && !in_bounds(k, &v)) {
         struct buffer bounds = {0};
         config_key_bounds(k, &bounds);
         enum err err = error_set(e, ERR_CONFIG, "'%s' is %.60s, out of bounds; allowed is %s", k->name, text,

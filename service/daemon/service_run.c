@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <event2/event.h>
 #include "base/log.h"
+#include "base/machine.h"
 #include "service/admin/admin.h"
 #include "service/commands/command.h"
 #include "service/control/controller.h"
@@ -127,6 +128,7 @@ static enum err take_signals(struct daemon *d, const struct config *config, stru
     } signals[] = {{SIGTERM, on_signal}, {SIGINT, on_signal}, {SIGHUP, on_hangup}};
     enum { SIGNALS = sizeof(signals) / sizeof(signals[0]) };
     struct event *event[SIGNALS] = {0};
+    const uint64_t all = machine_memory();
     bool good = true;
     for (size_t i = 0; i < SIGNALS && good; i++) {
         event[i] = evsignal_new(d->base, signals[i].number, signals[i].fn, d);
@@ -134,9 +136,12 @@ static enum err take_signals(struct daemon *d, const struct config *config, stru
     }
     if (good) {
         log_info("ready",
-                 "listen=%s listen_tls=%s unix_socket=%s version=%s coordinator=%s filters=%zu users=%zu",
+                 "listen=%s listen_tls=%s unix_socket=%s version=%s coordinator=%s filters=%zu users=%zu "
+                 "threads=%u resident_memory=%" PRIu64 " build_memory=%" PRIu64 " client_memory_max=%" PRIu64,
                  log_quote(config->listen), log_quote(config->listen_tls), log_quote(config->unix_socket),
-                 d->service->version, d->service->owner, config->filter_count, config->user_count);
+                 d->service->version, d->service->owner, config->filter_count, config->user_count,
+                 d->service->threads, config_resident_memory(config, all), config_build_memory(config, all),
+                 config_client_memory_max(config, all));
         hold_signals(false, false);
         (void)event_base_dispatch(d->base);
         hold_signals(true, false);
@@ -215,9 +220,7 @@ static enum err make_filters(struct service *s, const struct config *config, str
     const struct filters_options o = {.nodes = &s->nodes,
                                       .prefix = s->prefix,
                                       .owner = s->owner,
-                                      .memory = config->resident_memory == RESIDENT_MEMORY_DEFAULT
-                                                    ? budget_default()
-                                                    : config->resident_memory,
+                                      .memory = config_resident_memory(config, machine_memory()),
                                       .timeout_ms = s->redis_timeout_ms,
                                       .threads = MAINTAINERS,
                                       .retain_us = LOG_RETAIN_US_DEFAULT};

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/queue.h>
 #include "base/log.h"
+#include "base/machine.h"
 #include "expansion/record/control.h"
 #include "expansion/job/driver.h"
 #include "expansion/record/mutex.h"
@@ -154,7 +155,7 @@ void runner_options(struct driver_options *out, const struct service *s, const s
         .wanted_capacity = job->capacity,
         .wanted_error_rate = job->error_rate,
         .shard_bytes = (uint32_t)c->shard_bytes,
-        .build_memory = c->build_memory,
+        .build_memory = config_build_memory(c, machine_memory()),
         .spill_dir = c->spill_dir,
         .spill_bytes = c->spill_bytes,
         .readers = config_readers(c),

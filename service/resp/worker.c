@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "service/keys/loop.h"
 
 enum { DRAIN_SECONDS = 5, NOW_TIMES = 16, LATE_MS = 5, MEMORY_STEP = 512 * 1024 };
@@ -218,7 +219,7 @@ static void relieve(void *arg);
 
 static bool is_too_much(const struct worker *w)
 {
-    return atomic_load(&w->service->client_memory) > w->config->client_memory_max;
+    return atomic_load(&w->service->client_memory) > config_client_memory_max(w->config, machine_memory());
 }
 
 /* Tell the worker that has the largest client to cut it. */

@@ -34,20 +34,4 @@ void budget_unpin(struct budget *b, uint64_t bytes);
 /* When @bytes more of shards may be asked of Redis: monotonic us, not before @now. They count as asked for
  * then. Any thread. */
 uint64_t budget_load_at(struct budget *b, uint64_t now, uint32_t bytes);
-
-/* The limit of a control group, from the text of memory.max (version 2) or memory.limit_in_bytes (version 1).
- * UINT64_MAX: no limit. */
-uint64_t budget_parse_group(const char *text, size_t length);
-/* The path of the process's control group, from the text of /proc/self/cgroup; @version is 1 or 2. It lies
- * within @text, *@path_length bytes. NULL: there is none. */
-const char *budget_parse_path(const char *text, size_t length, unsigned version, size_t *path_length);
-
-/* The least limit of the group @path ("/a/b") and of those above it, from the files @file below the mount
- * @root. A group without that file has no limit: a container sees its own group as the root. UINT64_MAX: no
- * limit. */
-uint64_t budget_granted(const char *root, const char *path, const char *file);
-
-/* Half of the memory that this process may use: that of the machine, or of a control group if that is
- * less. */
-uint64_t budget_default(void);
 #endif

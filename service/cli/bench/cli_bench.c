@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/info.h"
 #include "base/number.h"
-#include "base/processors.h"
+#include "base/machine.h"
 #include "base/random.h"
 #include "service/cli/bench/cli_bench.h"
 #include "service/cli/common/cli_progress.h"
@@ -208,7 +208,7 @@ static void watch(struct bench *b, const struct bench_thread *threads, size_t co
 static int measure(struct bench *b, struct bench_figures *all, double *seconds)
 {
     /* With a rate each connection has a thread, which waits until its next request is due. */
-    size_t connections = (size_t)b->o->connections, processors = processors_usable(), started = 0;
+    size_t connections = (size_t)b->o->connections, processors = machine_processors(), started = 0;
     size_t count = b->o->rate != 0 || connections < processors ? connections : processors;
     struct bench_thread *threads = calloc(count, sizeof(*threads));
     if (threads == NULL)

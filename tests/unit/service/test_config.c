@@ -37,7 +37,6 @@ static void test_config_read__has_defaults_for_everything_but_filters(void **sta
     assert_int_equal(c->shard_bytes, SHARD_BYTES_DEFAULT);
     assert_string_equal(c->dsn, "");
     assert_int_equal(c->postgres_timeout_ms, 10000);
-    assert_int_equal(c->build_memory, 512u << 20);
     assert_string_equal(c->spill_dir, "/var/tmp");
     assert_int_equal(c->spill_bytes, 64ull << 30);
     assert_int_equal(c->readers, 0);
@@ -51,6 +50,27 @@ static void test_config_read__has_defaults_for_everything_but_filters(void **sta
     assert_true(c->yield_at == 0.8);
     assert_int_equal(c->rows_per_second, 0);
     assert_int_equal(c->filter_count, 0);
+    config_free(c);
+}
+
+/* In a control group of 1 GiB the parts must leave room for all else. */
+static void test_config_read__bounds_memory_by_the_machine(void **state)
+{
+    (void)state;
+    const uint64_t mib = 1 << 20, gib = 1 << 30;
+    struct config *c = ini_accept("");
+    assert_int_equal(config_resident_memory(c, gib), 512 * mib);
+    assert_int_equal(config_build_memory(c, gib), 256 * mib);
+    assert_int_equal(config_client_memory_max(c, gib), 128 * mib);
+    assert_int_equal(config_resident_memory(c, 64 * gib), 32 * gib);
+    assert_int_equal(config_build_memory(c, 64 * gib), 512 * mib);
+    assert_int_equal(config_client_memory_max(c, 64 * gib), gib);
+    config_free(c);
+    c = ini_accept("[service]\nclient_memory_max = 4MiB\n[redis]\nresident_memory = 0\n[rebuild]\n"
+                   "build_memory = 1TiB\n");
+    assert_int_equal(config_resident_memory(c, gib), 0);
+    assert_int_equal(config_build_memory(c, gib), 1024 * gib);
+    assert_int_equal(config_client_memory_max(c, gib), 4 * mib);
     config_free(c);
 }
 
@@ -239,6 +259,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_config_read__has_defaults_for_everything_but_filters),
+        cmocka_unit_test(test_config_read__bounds_memory_by_the_machine),
         cmocka_unit_test(test_config_read__reads_every_key),
         cmocka_unit_test(test_config_read__takes_windows_line_ends_and_a_byte_order_mark),
         cmocka_unit_test(test_config_read__takes_acknowledgements_of_adds),

@@ -115,7 +115,11 @@ static void test_config_read__refuses_values_out_of_form_or_bounds(void **state)
                "2: 'yield_at' is '%', which is not valid; give a number such as 0.001 or 1e-3");
     ini_refuse("[service]\ntimeout = 500\n", "2: 'timeout' is 500, without a unit; write 500ms or 500s");
     ini_refuse("[rebuild]\nbuild_memory = 1023KiB\n",
-               "2: 'build_memory' is 1023KiB, out of bounds; allowed is 1MiB .. 1024GiB");
+               "2: 'build_memory' is 1023KiB, out of bounds; allowed is 1MiB .. 1TiB");
+    ini_refuse("[redis]\nresident_memory = most\n",
+               "2: 'resident_memory' is 'most', which is not valid; give a size such as 512MiB, or auto");
+    ini_refuse("[redis]\nresident_memory = 1025TiB\n",
+               "2: 'resident_memory' is 1025TiB, out of bounds; allowed is 0 .. 1024TiB");
     ini_refuse("[service]\nlog_level = loud\n",
                "2: 'log_level' is 'loud', which is not valid; give debug, info, warn or error");
     static const char *const rates[] = {"0", "1", "1.5", "-0.1"};
