@@ -14,7 +14,7 @@
 #define U(...) ROW_OF_USER(CONFIG_USER, __VA_ARGS__)
 
 S("listen", CONFIG_STRING, listen, "127.0.0.1:6479", 0, 0, 0,
-  "Addresses for Redis clients, comma separated: host:port, :port for all addresses, [v6]:port.")
+  "Addresses for Redis clients, comma separated: host:port, :port for all addresses of IPv4 and IPv6, [v6]:port.")
 S("listen_tls", CONFIG_STRING, listen_tls, "", 0, 0, 0,
   "Addresses for Redis clients that use TLS, written like listen. Needs tls_cert and tls_key.")
 S("unix_socket", CONFIG_STRING, unix_socket, "", 0, 0, 0,

@@ -13,30 +13,26 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include <event2/listener.h>
 #include "base/log.h"
 #include "service/core/address.h"
+#include "service/core/sockets.h"
 #include "service/resp/worker.h"
 
-enum { BACKLOG = 511, SOCKETS_MAX = 64, PAUSE_MS = 100, HTTP_SHARE = 4 };
-#define LISTENER_FLAGS (LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC)
-
-enum kind { KIND_TCP, KIND_TLS, KIND_UNIX };
+enum { PAUSE_MS = 100, HTTP_SHARE = 4 };
+enum kind { KIND_TCP, KIND_TLS, KIND_UNIX, KINDS };
 
 struct entrance {
     struct listen *listen;
     enum kind kind;
-    struct evconnlistener *listener;
 };
 
 struct listen {
     struct service *service;
     const struct workers *workers;
-    struct event_base *base;
+    struct sockets sockets;
     struct event *resume;
     unsigned next_worker;
-    size_t count;
-    struct entrance entrances[SOCKETS_MAX];
+    struct entrance entrances[KINDS];
     char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)]; /* of the file that is ours; "": none */
     struct stat file;
 };
@@ -120,15 +116,9 @@ static void on_accept(struct evconnlistener *listener UNUSED, evutil_socket_t fd
     worker_accept(next_worker(l), fd, text, tls);
 }
 
-static void enable(struct listen *l, bool on)
-{
-    for (size_t i = 0; i < l->count; i++)
-        (void)(on ? evconnlistener_enable : evconnlistener_disable)(l->entrances[i].listener);
-}
-
 static void on_resume(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
-    enable(arg, true);
+    sockets_enable(&((struct listen *)arg)->sockets, true);
 }
 
 /* Mostly no descriptors are left: to try again at once would only burn the processor. */
@@ -138,51 +128,11 @@ static void on_accept_error(struct evconnlistener *listener UNUSED, void *arg)
     struct listen *l = ((struct entrance *)arg)->listen;
     log_warn("accept_failed", "error=%s note=\"no connections for %d ms\"", log_quote(strerror(errno)),
              PAUSE_MS);
-    enable(l, false);
+    sockets_enable(&l->sockets, false);
     (void)event_add(l->resume, &pause);
 }
 
 /* --- sockets --- */
-
-static enum err add(struct listen *l, enum kind kind, const struct sockaddr *address, socklen_t length,
-                    int fd)
-{
-    struct entrance *entrance = &l->entrances[l->count];
-    *entrance = (struct entrance){.listen = l, .kind = kind};
-    entrance->listener = fd < 0
-                             ? evconnlistener_new_bind(l->base, on_accept, entrance, LISTENER_FLAGS, BACKLOG,
-                                                       address, (int)length)
-                             : evconnlistener_new(l->base, on_accept, entrance, LISTENER_FLAGS, BACKLOG, fd);
-    if (entrance->listener == NULL)
-        return ERR_IO;
-    evconnlistener_set_error_cb(entrance->listener, on_accept_error);
-    l->count++;
-    return ERR_OK;
-}
-
-static enum err open_tcp(struct listen *l, enum kind kind, const char *key, const char *address,
-                         struct error *e)
-{
-    char host[256], service[8];
-    uint16_t port;
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE},
-                    *found;
-    enum err code = config_split_address(address, host, sizeof(host), &port, e);
-    if (code != ERR_OK)
-        return code;
-    if (l->count == SOCKETS_MAX)
-        return error_set(e, ERR_CONFIG, "%s = %s: more than %d addresses", key, address, SOCKETS_MAX);
-    (void)snprintf(service, sizeof(service), "%u", port);
-    int failed = getaddrinfo(host[0] == '\0' ? NULL : host, service, &hints, &found);
-    if (failed != 0)
-        return error_set(e, ERR_CONFIG, "%s = %s: %s", key, address, gai_strerror(failed));
-    code = add(l, kind, found->ai_addr, found->ai_addrlen, -1);
-    int why = errno;
-    freeaddrinfo(found);
-    return code == ERR_OK ? ERR_OK
-                          : error_set(e, ERR_IO, "%s = %s: %s%s", key, address, strerror(why),
-                                      why == EADDRINUSE ? "; choose another address" : "");
-}
 
 static enum err open_list(struct listen *l, enum kind kind, const char *key, const char *list,
                           struct error *e)
@@ -191,7 +141,7 @@ static enum err open_list(struct listen *l, enum kind kind, const char *key, con
     size_t at = 0;
     enum err code = ERR_OK;
     while (code == ERR_OK && config_next_address(list, &at, address, sizeof(address)))
-        code = open_tcp(l, kind, key, address, e);
+        code = sockets_listen(&l->sockets, key, address, on_accept, &l->entrances[kind], e);
     return code;
 }
 
@@ -241,10 +191,8 @@ static enum err open_unix(struct listen *l, const struct config *config, struct 
         code = error_set(e, ERR_IO, "%s", strerror(errno));
     if (code == ERR_OK)
         code = bind_path(l, fd, &address, (mode_t)config->unix_socket_mode, e);
-    if (code == ERR_OK && l->count == SOCKETS_MAX)
-        code = error_set(e, ERR_CONFIG, "more than %d sockets", SOCKETS_MAX);
-    if (code == ERR_OK && add(l, KIND_UNIX, NULL, 0, fd) != ERR_OK)
-        code = error_set(e, ERR_IO, "%s", strerror(errno));
+    if (code == ERR_OK)
+        code = sockets_add(&l->sockets, fd, on_accept, &l->entrances[KIND_UNIX], e);
     if (code == ERR_OK)
         return ERR_OK;
     if (fd >= 0)
@@ -260,7 +208,10 @@ enum err listen_open(struct listen **out, struct service *s, const struct worker
         return error_set(e, ERR_NOMEM, "out of memory");
     l->service = s;
     l->workers = workers;
-    l->base = base;
+    l->sockets.base = base;
+    l->sockets.on_error = on_accept_error;
+    for (enum kind kind = 0; kind < KINDS; kind++)
+        l->entrances[kind] = (struct entrance){l, kind};
     l->resume = evtimer_new(base, on_resume, l);
     enum err code = l->resume != NULL ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");
     if (code == ERR_OK)
@@ -285,8 +236,7 @@ void listen_close(struct listen *l)
     if (l->path[0] != '\0' && lstat(l->path, &now) == 0 && now.st_ino == l->file.st_ino &&
         now.st_dev == l->file.st_dev)
         (void)unlink(l->path);
-    for (size_t i = 0; i < l->count; i++)
-        evconnlistener_free(l->entrances[i].listener);
+    sockets_close(&l->sockets);
     if (l->resume != NULL)
         event_free(l->resume);
     free(l);

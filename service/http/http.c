@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/http/http.h"
 
-#include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +12,7 @@
 #include "service/keys/loop.h"
 #include "service/meter/meter.h"
 
-enum { DRAIN_SECONDS = 5, BACKLOG = 511 };
+enum { DRAIN_SECONDS = 5 };
 
 /* --- tasks --- */
 
@@ -69,8 +67,7 @@ static void begin_drain(void *arg)
     static const struct timeval patience = {DRAIN_SECONDS, 0};
     struct http *h = arg;
     h->draining = true;
-    evconnlistener_free(h->listener);
-    h->listener = NULL;
+    sockets_close(&h->sockets);
     http_events_drain(h);
     http_connections_drain(h);
     (void)event_base_loopexit(h->base, &patience);
@@ -86,30 +83,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-static enum err listen_at(struct http *h, const char *address, struct error *e)
-{
-    char host[256], port_text[8];
-    uint16_t port;
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE},
-                    *found;
-    enum err code = config_split_address(address, host, sizeof(host), &port, e);
-    if (code != ERR_OK)
-        return code;
-    (void)snprintf(port_text, sizeof(port_text), "%u", port);
-    int failed = getaddrinfo(host[0] == '\0' ? NULL : host, port_text, &hints, &found);
-    if (failed != 0)
-        return error_set(e, ERR_CONFIG, "http = %s: %s", address, gai_strerror(failed));
-    h->listener = evconnlistener_new_bind(h->base, http_connection_accept, h,
-                                          LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,
-                                          BACKLOG, found->ai_addr, (int)found->ai_addrlen);
-    freeaddrinfo(found);
-    if (h->listener == NULL)
-        return error_set(e, ERR_IO, "http = %s: %s; choose another address, or http = (nothing) for none",
-                         address, strerror(errno));
-    evconnlistener_set_error_cb(h->listener, http_connection_not_accepted);
-    return ERR_OK;
-}
-
 /* Make the secret for the tokens of this process's pages: see http_origin.h. */
 static enum err make_secret(struct http *h, struct error *e)
 {
@@ -122,7 +95,8 @@ static enum err make_secret(struct http *h, struct error *e)
 
 static enum err make(struct http *h, struct error *e)
 {
-    h->base = loop_base_new();
+    h->base = h->sockets.base = loop_base_new();
+    h->sockets.on_error = http_connection_not_accepted;
     h->mailbox = mailbox_new();
     h->meter = http_meter_new(&h->meter_kind);
     if (h->base == NULL || h->mailbox == NULL || h->meter == NULL)
@@ -139,7 +113,7 @@ static enum err make(struct http *h, struct error *e)
     if (code == ERR_OK)
         code = make_secret(h, e);
     if (code == ERR_OK)
-        code = listen_at(h, h->config->http, e);
+        code = sockets_listen(&h->sockets, "http", h->config->http, http_connection_accept, h, e);
     return code;
 }
 

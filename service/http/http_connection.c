@@ -294,12 +294,13 @@ void http_connection_accept(struct evconnlistener *listener UNUSED, evutil_socke
 
 /* Mostly no descriptors are left: to try again at once would only burn the processor. keep_to_count() ends
  * the pause. */
-void http_connection_not_accepted(struct evconnlistener *listener, void *arg)
+void http_connection_not_accepted(struct evconnlistener *listener UNUSED, void *arg)
 {
+    struct http *h = arg;
     log_warn("accept_failed", "error=%s note=\"no HTTP connections for up to a second\"",
              log_quote(strerror(errno)));
-    (void)evconnlistener_disable(listener);
-    ((struct http *)arg)->paused = true;
+    sockets_enable(&h->sockets, false);
+    h->paused = true;
 }
 
 /* --- limits --- */
@@ -337,12 +338,9 @@ static void keep_to_count(struct http *h)
            TAILQ_NEXT(c, link) != NULL)
         http_connection_drop(c, "too many connections");
     bool full = h->connection_count > most;
-    if (h->listener == NULL || full == h->paused)
+    if (full == h->paused)
         return;
-    if (full)
-        (void)evconnlistener_disable(h->listener);
-    else
-        (void)evconnlistener_enable(h->listener);
+    sockets_enable(&h->sockets, !full);
     h->paused = full;
     if (full)
         log_warn("http_connections_full", "connections=%zu note=\"no more are accepted: http_max_clients\"",
@@ -466,8 +464,7 @@ enum err http_connections_init(struct http *h, struct error *e)
 void http_connections_fini(struct http *h)
 {
     struct http_connection *c;
-    if (h->listener != NULL)
-        evconnlistener_free(h->listener);
+    sockets_close(&h->sockets);
     while (h->turn != NULL && ((c = TAILQ_FIRST(&h->waiting)) != NULL || (c = TAILQ_FIRST(&h->busy)) != NULL))
         http_connection_drop(c, "the coordinator is shutting down");
     keep_lingering(h, 0);

@@ -8,10 +8,10 @@
 #include <time.h>
 #include <event2/event.h>
 #include <event2/bufferevent.h>
-#include <event2/listener.h>
 #include "base/buffer.h"
 #include "base/mailbox.h"
 #include "service/core/address.h"
+#include "service/core/sockets.h"
 #include "service/http/http.h"
 #include "service/http/message/http_body.h"
 #include "service/http/message/http_origin.h"
@@ -48,7 +48,7 @@ struct http {
     struct meter_kind meter_kind; /* rows: the routes, in the order of their table; columns: statuses */
     struct event *tasks;
     struct event *turn, *tick; /* see http_connection.c */
-    struct evconnlistener *listener;
+    struct sockets sockets;
     struct http_request_list requests; /* requests that are not answered yet */
     unsigned calls;                    /* calls in the admin thread */
     size_t held; /* bytes that all connections hold, and the bodies of requests that are not answered yet */
@@ -189,7 +189,7 @@ bool http_scrapes_freely(struct http_request *r);
 /* --- http_connection.c --- */
 MUST_CHECK enum err http_connections_init(struct http *h, struct error *e);
 void http_connections_fini(struct http *h);
-/* Callbacks of a listener; @arg is the struct http. */
+/* Callbacks of the sockets that listen; @arg is the struct http. */
 void http_connection_not_accepted(struct evconnlistener *listener, void *arg);
 void http_connection_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
                             int length, void *arg);

@@ -125,29 +125,67 @@ static void test_socket__never_replaces_another_file(void **state)
     must(daemon_launch(&fixture.daemon[0], &e), e);
 }
 
+/* Start a daemon with its configuration changed by the commands @sed. */
+static void start_with(struct daemon *d, const char *sed)
+{
+    struct error e = {""};
+    const char *const argv[] = {"sed", "-i", sed, d->config, NULL};
+    char *output = NULL;
+    int status = -1;
+    must(process_run(argv, 10000, &output, &status, &e), e);
+    free(output);
+    must(daemon_launch(d, &e), e);
+}
+
 static void test_listen__takes_several_addresses(void **state)
 {
     (void)state;
     struct error e = {""};
     struct daemon d;
     struct client c = {0};
-    char text[PATH_MAX + 256];
+    char text[256];
     second_port = process_free_port();
-    const struct daemon_options o = {.nodes = fixture.node_list};
-    must(daemon_prepare(&d, &o, &e), e);
+    must(daemon_prepare(&d, &(struct daemon_options){.nodes = fixture.node_list}, &e), e);
     (void)snprintf(text, sizeof(text), "s/^listen = .*/listen = 127.0.0.1:%u, 127.0.0.1:%u/", d.port,
                    second_port);
-    const char *const argv[] = {"sed", "-i", text, d.config, NULL};
-    char *output = NULL;
-    int status = -1;
-    must(process_run(argv, 10000, &output, &status, &e), e);
-    free(output);
-    must(daemon_launch(&d, &e), e);
+    start_with(&d, text);
     must(client_open(&c, (uint16_t)second_port, 10000, &e), e);
     redisReply *r = client_command(&c, "PING");
     assert_non_null(r);
     freeReplyObject(r);
     client_close(&c);
+    assert_true(daemon_fini(&d));
+}
+
+static bool has_ipv6(void)
+{
+    FILE *f = fopen("/proc/net/if_inet6", "re");
+    bool some = f != NULL && fgetc(f) != EOF;
+    if (f != NULL)
+        (void)fclose(f);
+    return some;
+}
+
+static void test_listen__at_all_addresses_means_both_families(void **state)
+{
+    (void)state;
+    static const char *const hosts[] = {"127.0.0.1", "::1"}, *const urls[] = {"127.0.0.1", "[::1]"};
+    struct error e = {""};
+    struct daemon d;
+    char script[512];
+    const struct daemon_options o = {.nodes = fixture.node_list, .service = "password = secret\n"};
+    must(daemon_prepare(&d, &o, &e), e);
+    start_with(&d, "s/^listen = 127.0.0.1/listen = /; s/^http = 127.0.0.1/http = /");
+    for (size_t i = 0; i < (has_ipv6() ? 2 : 1); i++) {
+        (void)snprintf(script, sizeof(script), "redis-cli --no-auth-warning -a secret -h %s -p %u PING 2>&1",
+                       hosts[i], d.port);
+        says(script, true, "PONG");
+        (void)snprintf(script, sizeof(script),
+                       "/usr/bin/python3 -c 'import urllib.request as u; "
+                       "print(u.urlopen(\"http://%s:%u/livez\").status)' 2>&1",
+                       urls[i], d.http_port);
+        says(script, true, "200");
+    }
     assert_true(daemon_fini(&d));
 }
 
@@ -160,6 +198,7 @@ int main(void)
         cmocka_unit_test(test_socket__goes_with_the_daemon_and_replaces_one_that_was_left),
         cmocka_unit_test(test_socket__never_replaces_another_file),
         cmocka_unit_test(test_listen__takes_several_addresses),
+        cmocka_unit_test(test_listen__at_all_addresses_means_both_families),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
