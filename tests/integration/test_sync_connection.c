@@ -3,6 +3,8 @@
  * servers. */
 #include "tests/integration/wired.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -330,6 +332,32 @@ static void test_connection__looks_hosts_up_within_its_deadline(void **state)
     clock_sleep_us(1800000); /* the lookup's thread ends by itself; ASan reports leaks */
 }
 
+/* A server that accepts nothing: its queue is full, so further connections get no answer at all. */
+static void test_connection__comes_to_the_address_that_answers(void **state)
+{
+    (void)state;
+    enum { QUEUED = 2 };
+    struct error e = {""};
+    struct sync_connection *c = NULL;
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(w.redis.port)};
+    assert_int_equal(inet_pton(AF_INET, WIRED_ELSEWHERE, &a.sin_addr), 1);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), queued[QUEUED];
+    assert_int_equal(bind(listener, (struct sockaddr *)&a, sizeof(a)), 0);
+    assert_int_equal(listen(listener, 0), 0);
+    for (int i = 0; i < QUEUED; i++) {
+        queued[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)connect(queued[i], (struct sockaddr *)&a, sizeof(a));
+    }
+    wired_use(&w, NULL, "redis://two.test:%u", w.redis.port);
+    gives(ERR_TIMEOUT, wired_try(&w, &c, SHORT_MS, &e), e);
+    for (int i = 0; i < 2; i++) /* no attempt has to find it out again */
+        sync_connection_close(wired_open(&w));
+    for (int i = 0; i < QUEUED; i++)
+        (void)close(queued[i]);
+    (void)close(listener);
+    sync_connection_close(wired_open(&w)); /* the one that refuses is passed over at once */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_connection__sees_that_it_was_closed),
         cmocka_unit_test(test_connection__is_told_what_an_odd_server_does),
         cmocka_unit_test(test_connection__looks_hosts_up_within_its_deadline),
+        cmocka_unit_test(test_connection__comes_to_the_address_that_answers),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -267,6 +267,10 @@ int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints
     }
     if (strcmp(host, "none.test") == 0)
         return EAI_NONAME;
+    if (strcmp(host, "two.test") == 0) {
+        int code = real(WIRED_ELSEWHERE, port, hints, out);
+        return code != 0 ? code : real("127.0.0.1", port, hints, &(*out)->ai_next);
+    }
     return real(strcmp(host, "here.test") == 0 ? "127.0.0.1" : host, port, hints, out);
 }
 

@@ -78,7 +78,8 @@ void wired_echo_start(struct wired *w);
 void wired_echo_end(void);
 
 /* A function of the test looks up hosts: here.test is loopback, none.test is unknown, slow.test takes
- * WIRED_SLOW_MS and fails; others are looked up as usual. */
+ * WIRED_SLOW_MS and fails, two.test is WIRED_ELSEWHERE and loopback; others are looked up as usual. */
+#define WIRED_ELSEWHERE "127.0.0.9"
 enum { WIRED_SLOW_MS = 1500 };
 extern atomic_uint wired_slow_lookups;
 

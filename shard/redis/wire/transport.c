@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is: find the addresses (at once, unless the host is a name), connect, with TLS the
  * handshake, then reads and writes. Possible failure modes are: the name is unknown, or its name server does
- * not answer; an address refuses the connection (the next one is tried) or does not answer; one side rejects
- * the other's certificate; the connection breaks. The caller has the deadlines: it frees what takes too
- * long. */
+ * not answer; an address refuses the connection (the next one is tried) or does not answer (the next attempt
+ * begins behind it); one side rejects the other's certificate; the connection breaks. The caller has the
+ * deadlines: it frees what takes too long. */
 #include "shard/redis/wire/transport.h"
 
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,10 +41,22 @@ struct transport {
     int fd; /* -1: none */
     struct lookup *lookup;
     struct addrinfo *found;
-    const struct addrinfo *address; /* the next one to try */
+    unsigned count, tried, next; /* of the addresses: all, those that were tried, the next one's number */
     SSL *ssl;
     unsigned version; /* of the address that the sentinels told */
 };
+
+/* By a hash of the node's name: the number of the address to begin with, behind one that did not answer,
+ * which would hide the others for ever. */
+static atomic_uint first[64];
+
+static atomic_uint *first_of(const struct node *n)
+{
+    unsigned hash = 0;
+    for (const char *p = n->name; *p != '\0'; p++)
+        hash = hash * 31 + (unsigned char)*p;
+    return &first[hash % (sizeof(first) / sizeof(first[0]))];
+}
 
 struct transport *transport_new(const struct nodes *nodes, const struct node *n)
 {
@@ -58,6 +71,8 @@ void transport_free(struct transport *t)
 {
     if (t == NULL)
         return;
+    if (t->stage == STAGE_CONNECT && t->tried < t->count)
+        atomic_store(first_of(t->node), t->next);
     lookup_free(t->lookup);
     if (t->found != NULL)
         freeaddrinfo(t->found);
@@ -141,7 +156,9 @@ static enum transport_state take_addresses(struct transport *t, struct addrinfo 
     if (code != 0)
         return failed(e, code == EAI_SYSTEM ? strerror(errno) : gai_strerror(code));
     t->found = found;
-    t->address = found;
+    for (const struct addrinfo *a = found; a != NULL; a = a->ai_next)
+        t->count++;
+    t->next = atomic_load(first_of(t->node)) % t->count;
     return next(t, STAGE_ADDRESS);
 }
 
@@ -199,13 +216,16 @@ static enum transport_state give_up_address(struct transport *t, int why, struct
     if (t->fd >= 0)
         (void)close(t->fd);
     t->fd = -1;
-    return t->address != NULL ? next(t, STAGE_ADDRESS) : failed(e, strerror(why));
+    return t->tried < t->count ? next(t, STAGE_ADDRESS) : failed(e, strerror(why));
 }
 
 static enum transport_state connect_address(struct transport *t, struct error *e)
 {
-    const struct addrinfo *a = t->address;
-    t->address = a->ai_next;
+    const struct addrinfo *a = t->found;
+    for (unsigned i = 0; i < t->next; i++)
+        a = a->ai_next;
+    t->next = (t->next + 1) % t->count;
+    t->tried++;
     t->fd = open_socket(a->ai_family);
     if (t->fd < 0)
         return give_up_address(t, errno, e);
