@@ -8,7 +8,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 static uint64_t much(const struct due_facts *f)
 {
-    return least(DUE_MUCH_BYTES, f->log_max / 8);
+    return f->log_max / 4;
 }
 
 static uint64_t interval_of(const struct due_facts *f)

@@ -4,7 +4,7 @@
 /* When a filter is folded, and what the length of a lane decides. Pure.
  *
  *   nothing is unfolded                                never
- *   much is: DUE_MUCH_BYTES, or an eighth of log_max   at once, but DUE_LEAST_US after the last fold
+ *   much is: a quarter of log_max                      at once, but DUE_LEAST_US after the last fold
  *   some is: DUE_SOME_BYTES                            an interval after the last fold
  *   little is                                          when the oldest of it is DUE_LITTLE intervals old, and
  *                                                      an interval after the last fold
@@ -17,7 +17,6 @@ enum {
     DUE_INTERVAL_US = 1000 * 1000, /* fold_interval */
     DUE_LEAST_US = 100 * 1000,
     DUE_SOME_BYTES = 64 << 10,
-    DUE_MUCH_BYTES = 16 << 20,
     DUE_LITTLE = 10,
     LOG_MAX_DEFAULT = 64 << 20,          /* bytes of a lane in Redis */
     LOG_RETAIN_US_DEFAULT = 60 * 1000000 /* log_retain, us */

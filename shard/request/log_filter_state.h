@@ -70,7 +70,7 @@ struct log_filter {
     struct log_lost lost;       /* guarded by @parking: a shard that was missed; generation 0: none */
 };
 
-enum { SHARE_WHOLE = 1024, SHARE_MUCH = SHARE_WHOLE / 4 /* from there on folding is asked for */ };
+enum { SHARE_WHOLE = 1024, SHARE_MUCH = SHARE_WHOLE / 8 * 3 /* from there on folding is asked for */ };
 
 enum key_request_state {
     REQUEST_GOING, /* its port has it */

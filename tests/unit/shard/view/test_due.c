@@ -28,10 +28,10 @@ static void test_fold_due__by_what_is_not_folded(void **state)
         {{.last = 25 * S, .oldest = 20 * S, .unfolded_bytes = DUE_SOME_BYTES, .interval = 3 * S}, 28 * S},
         {{.last = 0, .oldest = 20 * S, .unfolded_bytes = DUE_SOME_BYTES}, 0},
         /* Much: at once. */
-        {{.last = 25 * S, .oldest = 25 * S, .unfolded_bytes = DUE_MUCH_BYTES}, 25 * S + DUE_LEAST_US},
-        {{.last = 25 * S, .oldest = 25 * S, .unfolded_bytes = 8 * MIB}, 25 * S + DUE_LEAST_US},
-        {{.last = 25 * S, .oldest = 25 * S, .unfolded_bytes = 8 * MIB - 1}, 26 * S},
-        {{.last = 25 * S, .oldest = 25 * S, .unfolded_bytes = DUE_MUCH_BYTES, .interval = 1000},
+        {{.last = 25 * S, .oldest = 25 * S, .unfolded_bytes = LOG_MAX_DEFAULT / 4}, 25 * S + DUE_LEAST_US},
+        {{.last = 25 * S, .oldest = 25 * S, .unfolded_bytes = 16 * MIB}, 25 * S + DUE_LEAST_US},
+        {{.last = 25 * S, .oldest = 25 * S, .unfolded_bytes = 16 * MIB - 1}, 26 * S},
+        {{.last = 25 * S, .oldest = 25 * S, .unfolded_bytes = LOG_MAX_DEFAULT / 4, .interval = 1000},
          25 * S + 1000},
     };
     (void)state;
@@ -52,11 +52,11 @@ static void test_fold_look__comes_earlier_where_more_comes(void **state)
     } rows[] = {
         {{.last = 0}, S},
         {{.last = 9 * S}, S},
-        {{.last = 9 * S, .unfolded_bytes = 4 * MIB - 1}, S}, /* 4 MiB/s: half of much in a second */
-        {{.last = 9 * S, .unfolded_bytes = 16 * MIB - 1}, S / 4},
-        {{.last = 9 * S + S / 2, .unfolded_bytes = 8 * MIB - 1}, S / 4},
+        {{.last = 9 * S, .unfolded_bytes = 8 * MIB - 1}, S}, /* 8 MiB/s: half of much in a second */
+        {{.last = 9 * S, .unfolded_bytes = 32 * MIB - 1}, S / 4},
+        {{.last = 9 * S + S / 2, .unfolded_bytes = 16 * MIB - 1}, S / 4},
         {{.last = 9 * S, .unfolded_bytes = 200 * MIB}, DUE_LEAST_US},
-        {{.last = 9 * S, .unfolded_bytes = 4 * MIB - 1, .interval = 2 * S}, S},
+        {{.last = 9 * S, .unfolded_bytes = 8 * MIB - 1, .interval = 2 * S}, S},
         {{.last = 9 * S, .unfolded_bytes = 200 * MIB, .interval = 1000}, 1000},
     };
     (void)state;
