@@ -35,6 +35,7 @@ struct driver {
     size_t part_count;
     bool sweeps_primary;            /* the next sweep reads from the primary: one from a standby failed */
     struct readers *readers;        /* NULL: none run */
+    bool readers_left_out;          /* Postgres did not let all in when it was asked last; that was logged */
     unsigned patience_ms;           /* of readers, for the next line; doubled when it was too short */
     struct builder *builder;        /* writes the generation that is built; NULL: none is */
     struct build *build;            /* puts keys into the generation that is built */
