@@ -54,6 +54,7 @@ struct driver {
     struct control control;           /* as an operator last set it */
     enum job_request request;         /* the request that ended the step early; REQUEST_COUNT: none */
     bool recorded;                    /* the record is this job's */
+    bool tries_again;                 /* the step waited for a server, which may still be away */
     bool built_here;                  /* this driver holds the process's right to build */
     uint64_t scan_started, scan_rows; /* start and rows of this driver's scan, for rate and ETA */
     uint64_t controlled_at, reported_at, checkpoint_at;

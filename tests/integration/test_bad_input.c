@@ -357,6 +357,11 @@ static void test_rebuild__without_postgres_waits_says_so_and_can_be_aborted(void
         assert_true(clock_mono_us() < deadline);
         must(client_status(c, FILTER, "job_waiting_for", text, sizeof(text), &e), e);
     }
+    for (unsigned i = 0; i < 600; i++) { /* it is tried several times meanwhile */
+        clock_sleep_us(5000);
+        must(client_status(c, FILTER, "job_waiting_for", text, sizeof(text), &e), e);
+        assert_non_null(strstr(text, "Postgres"));
+    }
     must(client_ok(c, &e, "TB.ABORT " FILTER), e);
     must(client_wait_status(c, FILTER, "job_state", "aborted", READY_MS, &e), e);
     postgres_comes_back();
