@@ -171,9 +171,11 @@ static enum job_step run_step(struct driver *d, uint64_t *pause, enum err *code,
         *code = judge_source(d, perform[d->step](d, why), why);
     if (*code == ERR_CHANGED)
         *code = driver_relies_on_source(d) || d->step == STEP_CUTOVER ? note_change(d, why) : ERR_CONFLICT;
+    d->tries_again = false;
     while (step_waits(*code)) {
         *code = wait_and_reload(d, *code, pause, why);
-        if (*code == ERR_OK)
+        d->tries_again = *code == ERR_OK;
+        if (d->tries_again)
             return d->step;
     }
     if (*code == ERR_OK)

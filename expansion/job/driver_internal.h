@@ -35,6 +35,7 @@ struct driver {
     size_t part_count;
     bool sweeps_primary;            /* the next sweep reads from the primary: one from a standby failed */
     struct readers *readers;        /* NULL: none run */
+    bool readers_left_out;          /* Postgres did not let all in when it was asked last; that was logged */
     unsigned patience_ms;           /* of readers, for the next line; doubled when it was too short */
     struct builder *builder;        /* writes the generation that is built; NULL: none is */
     struct build *build;            /* puts keys into the generation that is built */
@@ -53,6 +54,7 @@ struct driver {
     struct control control;           /* as an operator last set it */
     enum job_request request;         /* the request that ended the step early; REQUEST_COUNT: none */
     bool recorded;                    /* the record is this job's */
+    bool tries_again;                 /* the step waited for a server, which may still be away */
     bool built_here;                  /* this driver holds the process's right to build */
     uint64_t scan_started, scan_rows; /* start and rows of this driver's scan, for rate and ETA */
     uint64_t controlled_at, reported_at, checkpoint_at;

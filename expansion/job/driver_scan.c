@@ -219,9 +219,26 @@ struct readers_options driver_readers(struct driver *d, struct readers_work work
                                     .arg = arg};
 }
 
+/* Once where it begins, and once where all readers of a step are let in again. */
+static void tell_left_out(struct driver *d, bool all_is_read)
+{
+    struct error why;
+    unsigned left_out = readers_left_out(d->readers, &why);
+    if (left_out > 0 && !d->readers_left_out)
+        log_warn("readers_left_out", "filter=%s step=%s readers=%u left_out=%u code=%s error=%s",
+                 log_quote(d->o->filter), step_name(d->step), d->o->readers, left_out,
+                 error_name(ERR_UNREACHABLE), log_quote(why.text));
+    else if (left_out == 0 && all_is_read && d->readers_left_out)
+        log_info("readers_let_in", "filter=%s step=%s readers=%u", log_quote(d->o->filter),
+                 step_name(d->step), d->o->readers);
+    if (left_out > 0 || all_is_read)
+        d->readers_left_out = left_out > 0;
+}
+
 bool driver_readers_ended(struct driver *d, unsigned wait_ms, enum err *ended_with, struct error *e)
 {
     bool ended = readers_ended(d->readers, wait_ms, ended_with, e);
+    tell_left_out(d, ended && *ended_with == ERR_OK);
     if (ended && *ended_with == ERR_TIMEOUT && d->patience_ms < PATIENCE_MAX_MS)
         d->patience_ms *= 2;
     return ended;

@@ -20,9 +20,10 @@ MUST_CHECK enum err memory_of_node(struct sync_client *l, unsigned where, struct
 /* INFO memory of the nodes @on, in that order; in a cluster of all masters, in the order of
  * sync_client_masters(). Sets `before`: what the generations of @v, the view of @f's filter, occupy on each
  * node; in a cluster by the slot of each shard. Nodes that hold shards and are not @on follow, as `leaving`;
- * if they do not reply, their memory is unknown. @v NULL: `before` stays 0, and only the nodes @on are asked.
- * The caller frees *@out, which is NULL on error, with *@count 0. ERR_CONFIG: a generation names a node that
- * is not configured. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED, ERR_NOMEM. */
+ * if they do not reply, their memory is unknown, as is that of a cluster's master without slots. @v NULL:
+ * `before` stays 0, and only the nodes @on are asked. The caller frees *@out, which is NULL on error, with
+ * *@count 0. ERR_CONFIG: a generation names a node that is not configured. ERR_UNREACHABLE, ERR_TIMEOUT,
+ * ERR_REFUSED, ERR_NOMEM. */
 MUST_CHECK enum err memory_of_filter(const struct handle *f, const struct view *v, const struct placement *on,
                                      struct plan_node **out, unsigned *count, struct error *e);
 

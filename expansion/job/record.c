@@ -147,7 +147,8 @@ enum err record_step(struct driver *d, enum job_step step, struct error *e)
     record_begin(d, fresh && step == STEP_PLAN);
     record_text(d, "step", step_name(step));
     record_text(d, "state", "running");
-    record_text(d, "waiting_for", "");
+    if (!d->tries_again)
+        record_text(d, "waiting_for", "");
     put_end_of_grace(d, step);
     if (step == STEP_ROLLBACK)
         record_text(d, "unconfirmed", d->unconfirmed ? "1" : "0");

@@ -54,6 +54,8 @@ struct readers {
     unsigned at_once;
     unsigned in_page, running, started;
     unsigned opening, opened; /* readers that connect, and that have connected */
+    unsigned left_out;        /* readers that are not let in, for the reason below */
+    struct error why_left_out;
     bool resting;
     atomic_bool stop;
     enum err code;
@@ -328,6 +330,10 @@ static enum err open_source(struct reader *me, bool *others_read, struct error *
     while (code == ERR_UNREACHABLE && r->opened == 0 && r->opening > 0 && !atomic_load(&r->stop))
         wait_for_change(r, NAP_MS);
     *others_read = code == ERR_UNREACHABLE && r->opened > 0;
+    if (*others_read && !atomic_load(&r->stop)) {
+        r->left_out++;
+        r->why_left_out = *e;
+    }
     (void)pthread_mutex_unlock(&r->lock);
     return code;
 }
@@ -446,6 +452,15 @@ void readers_progress(struct readers *r, struct readers_progress *out)
     (void)pthread_mutex_lock(&r->lock);
     *out = r->progress;
     (void)pthread_mutex_unlock(&r->lock);
+}
+
+unsigned readers_left_out(struct readers *r, struct error *why)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    unsigned count = r->left_out;
+    *why = r->why_left_out;
+    (void)pthread_mutex_unlock(&r->lock);
+    return count;
 }
 
 size_t readers_left(struct readers *r, unsigned *next_table, struct scan_range ranges[READERS_RANGES_MAX],

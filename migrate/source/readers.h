@@ -65,6 +65,8 @@ enum err readers_not_replayed(const char *dsn, const struct source_replay *repla
 /* True: all is read, or a reader failed, as *@code and @e tell. Waits for that, at most @wait_ms. */
 bool readers_ended(struct readers *r, unsigned wait_ms, enum err *code, struct error *e);
 void readers_progress(struct readers *r, struct readers_progress *out);
+/* How many readers Postgres does not let in, while others read all; *@why: the reason. */
+unsigned readers_left_out(struct readers *r, struct error *why);
 /* What is left to read: the next table to begin, and the unfinished ranges, whose number is returned. All
  * other rows were handed out, and their pages ended, before this call. *@done (NULL: not wanted) counts
  * exactly those. */

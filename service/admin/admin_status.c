@@ -238,7 +238,8 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
     if (code != ERR_OK) {
         bool missing = code == ERR_NOT_FOUND, lost = missing && note.is_lost;
         field_text(f, "state", lost ? "degraded" : missing ? "not built" : "unreachable");
-        field_bool(f, "built", false);
+        if (missing)
+            field_bool(f, "built", false);
         if (lost)
             field_bool(f, "degraded", true);
         field_text(f, "job_state", "none");

@@ -39,12 +39,16 @@ static bool named(const struct listing *l, const char *name)
     return i < l->count;
 }
 
-/* List the key under its full name, or under the short name if that was written without a pattern. So a
- * pattern lists each key once. */
+/* List the key once, by either of its names: under the short one if that was written without a pattern, else
+ * under the full one. */
 static void list(void *arg, const char *name, const char *bare, const char *value)
 {
     struct listing *l = arg;
-    const char *as = asked_for(l, name) ? name : *bare != '\0' && named(l, bare) ? bare : NULL;
+    const char *as = asked_for(l, name)   ? name
+                     : *bare == '\0'      ? NULL
+                     : named(l, bare)     ? bare
+                     : asked_for(l, bare) ? name
+                                          : NULL;
     if (as == NULL)
         return;
     reply_text(&l->items, as);

@@ -9,7 +9,7 @@ const $ = (id) => document.getElementById(id);
 const noSource = (f) => f.table ? '' : 'the filter has no source';
 const busy = (f) => runs(f) ? 'a job runs already' : '';
 const idle = (f) => runs(f) ? '' : 'no job runs';
-const notBuilt = (f) => f.built ? '' : 'the filter is not built yet';
+const notBuilt = (f) => f.built ? '' : f.built === false ? 'the filter is not built yet' : 'the filter is unreachable';
 const building = (f) => f.phase === 'SWITCHED' ? 'the new generation is in use already' : '';
 const rebuilds = (f) => f.job_step === 'check' ? 'the job is not a rebuild' : '';
 

@@ -120,7 +120,7 @@ export function card(select) {
       barBox.dataset.level = fillLevel(f);
       put(fill, percent(f.fill_ratio));
       put(keys, `${count(f.keys)} of ${count(f.capacity)} keys`);
-      put(fpr, f.built ? rate(f.expected_error_rate) : 'not built');
+      put(fpr, f.built === false ? 'not built' : rate(f.expected_error_rate));
       put(promised, `of ${rate(f.error_rate)} allowed`);
       job.hidden = !reading(f);
       if (reading(f)) put(job, `${percent(progressOf(f))} of ${count(f.job_rows_total)} rows, ${span(Number(f.job_eta_seconds))} left`);
@@ -152,7 +152,7 @@ function inMemory(f) {
 export function factsOf(f, now) {
   return [
     ['Keys', `${exact(f.keys)} of ${exact(f.capacity)}`],
-    ['False positives', f.built ? `${rate(f.expected_error_rate)} expected, ${rate(f.error_rate)} allowed` : 'not built: every key is answered "maybe present"'],
+    ['False positives', f.built === false ? 'not built: every key is answered "maybe present"' : `${rate(f.expected_error_rate)} expected, ${rate(f.error_rate)} allowed`],
     ['Next rebuild', nextRebuild(f, now)],
     ['Window', f.window ? f.window + (f.window_opens_at ? `, opens ${when(f.window_opens_at, now)}` : ', open') : ''],
     ['Generation', f.generation === undefined ? '' : `${f.generation}, epoch ${f.epoch}, ${f.phase}`],

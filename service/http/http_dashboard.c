@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Serves the files of the dashboard and the pages of the documentation, which are part of the program, and
  * what the dashboard must know about its user. */
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <openssl/evp.h>
 #include "service/protocol/base64.h"
 #include "service/http/http_dashboard.h"
@@ -80,6 +82,21 @@ static void security_headers(struct http_request *r)
     http_header(r, "Permissions-Policy", "camera=(), geolocation=(), microphone=()");
 }
 
+/* A weight of 0 says that the client takes none. */
+static bool takes_gzip(const char *accepted)
+{
+    static const char coding[] = "gzip", blanks[] = " \t", weight[] = "q=";
+    const char *at = strcasestr(accepted, coding);
+    if (at == NULL)
+        return false;
+    at += strlen(coding);
+    at += strspn(at, blanks);
+    if (*at != ';')
+        return true;
+    at += 1 + strspn(at + 1, blanks);
+    return strncasecmp(at, weight, strlen(weight)) != 0 || strtod(at + strlen(weight), NULL) > 0;
+}
+
 /* Serve the page itself, or the file that the path names. */
 void http_dashboard(struct http_request *r)
 {
@@ -88,7 +105,7 @@ void http_dashboard(struct http_request *r)
         http_problem(r, HTTP_NO_SUCH_PATH, "no file has this path");
         return;
     }
-    bool packed = strstr(asked(r, "Accept-Encoding"), "gzip") != NULL;
+    bool packed = takes_gzip(asked(r, "Accept-Encoding"));
     bool known = strstr(asked(r, "If-None-Match"), file->etag) != NULL;
     security_headers(r);
     http_header(r, "ETag", file->etag);

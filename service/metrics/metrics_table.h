@@ -70,7 +70,7 @@ enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO }
     X(FILTER_DIRTY_BYTES, GAUGE, "twinbloom_filter_dirty_bytes", "bytes", "filter", "dirty_bytes", "Bytes of dirty shards that Redis lacks.") \
     X(FILTER_OVERHEAD, GAUGE, "twinbloom_filter_resident_overhead_bytes", "bytes", "filter", "resident_overhead_bytes", "Memory of this coordinator beside the shards: what is known of shards that are not resident, and tables.") \
     X(FILTER_LANES, GAUGE, "twinbloom_filter_lanes", "", "filter", "lanes", "Lanes of the log.") \
-    X(FILTER_LANE_BYTES, GAUGE, "twinbloom_filter_lane_bytes", "bytes", "filter", "lane_bytes", "Memory that the lanes take in Redis, as this coordinator measured it last. At log_max of a lane adds are refused.") \
+    X(FILTER_LANE_BYTES, GAUGE, "twinbloom_filter_lane_bytes", "bytes", "filter", "lane_bytes", "Memory that the lanes take in Redis, as this coordinator measured it last. At 64 MiB of a lane adds are refused.") \
     X(FILTER_WRITERS, GAUGE, "twinbloom_filter_writers", "", "filter", "writers", "Coordinators that are registered to append to the log.") \
     X(FILTER_FOLD_LAG, GAUGE, "twinbloom_filter_fold_lag_entries", "", "filter", "fold_lag_entries", "Entries that this coordinator has read and that are not folded into shards.") \
     X(FILTER_FOLD_LAG_BYTES, GAUGE, "twinbloom_filter_fold_lag_bytes", "bytes", "filter", "fold_lag_bytes", "Bytes of the entries that are not folded into shards.") \

@@ -305,7 +305,7 @@ void client_pump(struct client *c)
 /* @length bytes have been read into the worker's memory. */
 static void take_bytes_read(struct client *c, char *bytes, size_t length)
 {
-    c->active_us = c->arrived_us = worker_now_exactly(c->worker);
+    c->active_us = c->arrived_us = clock_mono_us();
     c->fresh = (struct fresh){.bytes = bytes, .length = length};
     if (c->input.length > 0)
         keep_fresh(c);

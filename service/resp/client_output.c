@@ -99,7 +99,7 @@ static void write_out(struct client *c)
     if (!all)
         return;
     c->unread_since_us = 0;
-    c->active_us = worker_now(c->worker);
+    c->active_us = clock_mono_us();
     if (waits)
         client_advance(c);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/clock.h"
 #include "service/admin/admin.h"
 #include "service/keys/request_count.h"
 #include "service/resp/answer.h"
@@ -62,7 +63,7 @@ static void count_outcome(struct client *c, const struct counted *what, enum out
 {
     if (what->row == METER_NO_ROW || times == 0)
         return;
-    uint64_t now = worker_now(c->worker), us = now > what->came_us ? now - what->came_us : 0;
+    uint64_t now = clock_mono_us(), us = now > what->came_us ? now - what->came_us : 0;
     meter_count_many(c->worker->meter, what->row, outcome, us, times);
     for (; times > 0 && slow_is(c->worker->config, us); times--)
         tell_slow(c, what, outcome, us, spent);
@@ -364,7 +365,7 @@ static void begin_batch(struct client *c, const struct key_command *k)
     request_holds(r, bytes_of(k->keys, k->count) + k->count * KEY_BYTES);
     r->batch = client_batch_new(c, k);
     r->spent = (struct spent){.by = "redis",
-                              .asked_us = worker_now(c->worker),
+                              .asked_us = clock_mono_us(),
                               .filter = r->batch != NULL ? k->asked.filter : NULL, /* or nobody holds it */
                               .keys = k->count};
     if (r->batch != NULL) {
@@ -447,7 +448,7 @@ static void on_done(struct key_operation *op, void *arg)
     end_early_check(r);
     r->done = true;
     if (r != STAILQ_FIRST(&c->requests))
-        r->spent.answered_us = worker_now(c->worker);
+        r->spent.answered_us = clock_mono_us();
     if (r == STAILQ_FIRST(&c->requests))
         client_answered(c);
 }
@@ -475,7 +476,7 @@ static void ask(struct client *c, const struct key_command *k, size_t commands)
     r->shape = k->shape;
     r->op = op;
     r->spent = (struct spent){.by = "redis",
-                              .asked_us = worker_now(c->worker),
+                              .asked_us = clock_mono_us(),
                               .filter = k->asked.filter,
                               .keys = commands > 1 ? 1 : k->count};
     r->done = key_operation_start(op, on_done, r);
@@ -543,7 +544,7 @@ struct request *client_await(struct client *c)
 {
     struct request *r = request_new(c, 1, 1);
     if (r != NULL) {
-        r->spent = (struct spent){.by = "admin", .asked_us = worker_now(c->worker)};
+        r->spent = (struct spent){.by = "admin", .asked_us = clock_mono_us()};
         client_enter(c, CLIENT_BLOCKED);
         c->references++;
     }

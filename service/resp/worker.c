@@ -13,7 +13,7 @@
 #include "base/machine.h"
 #include "service/keys/loop.h"
 
-enum { DRAIN_SECONDS = 5, NOW_TIMES = 16, LATE_MS = 5, MEMORY_STEP = 512 * 1024 };
+enum { DRAIN_SECONDS = 5, LATE_MS = 5, MEMORY_STEP = 512 * 1024 };
 
 struct arrival {
     struct worker *worker;
@@ -103,26 +103,6 @@ void worker_free_later(struct worker *w, struct client *c)
     static const struct timeval next_turn = {0, 0};
     LIST_INSERT_HEAD(&w->to_free, c, link);
     (void)event_add(w->reap, &next_turn);
-}
-
-/* --- time --- */
-
-uint64_t worker_now_exactly(struct worker *w)
-{
-    w->since_now = 0;
-    return w->now_us = clock_mono_us();
-}
-
-uint64_t worker_now(struct worker *w)
-{
-    /* Libevent reads the clock once a turn and returns that value without a system call. */
-    struct timeval turn;
-    (void)event_base_gettimeofday_cached(w->base, &turn);
-    uint64_t turn_us = (uint64_t)turn.tv_sec * 1000000 + (uint64_t)turn.tv_usec;
-    if (turn_us == w->turn_us && ++w->since_now < NOW_TIMES)
-        return w->now_us;
-    w->turn_us = turn_us;
-    return worker_now_exactly(w);
 }
 
 /* --- the limit of keys in flight --- */

@@ -66,9 +66,6 @@ struct worker {
     size_t client_memory, told_memory;
     atomic_size_t largest;  /* the most bytes that one of its clients holds, or held lately */
     atomic_bool relieving;  /* a task to cut its largest client is under way */
-    uint64_t now_us;        /* see worker_now() */
-    uint64_t turn_us;       /* the turn of the loop in which `now_us` was read */
-    unsigned since_now;     /* how often `now_us` was returned since then */
     uint_fast64_t rejected; /* the service's count, a second ago */
     bool draining;
 };
@@ -106,11 +103,6 @@ void worker_not_late(struct worker *w, struct client *c);
 /* A client held @before bytes and now holds @now. If all clients together hold too much, the largest is cut
  * soon. */
 void worker_count_memory(struct worker *w, size_t before, size_t now);
-/* The monotonic clock. The value was read in this turn of the loop, and was returned at most a few times
- * since: reading the clock costs more than counting a request. Call in the worker's thread. */
-uint64_t worker_now(struct worker *w);
-/* As worker_now(), but reads the clock. */
-uint64_t worker_now_exactly(struct worker *w);
 /* Requests with @weight keys, counted in in_flight, are answered. */
 void worker_landed(struct worker *w, size_t weight);
 #endif

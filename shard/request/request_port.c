@@ -65,7 +65,9 @@ static enum err node_reason(const struct key_request *q, const char *node, const
         (void)snprintf(text, 200, "Redis node %.80s did not answer within the deadline%s", node, no_acks(q));
         return ERR_TIMEOUT;
     }
-    (void)snprintf(text, 200, "Redis node %.80s is not reachable (%.60s)%s", node, why, no_acks(q));
+    size_t others = sizeof("Redis node  is not reachable ()") + strnlen(node, 80) + strlen(no_acks(q));
+    (void)snprintf(text, 200, "Redis node %.80s is not reachable (%.*s)%s", node, (int)(200 - others), why,
+                   no_acks(q));
     return ERR_UNREACHABLE;
 }
 

@@ -77,7 +77,7 @@ class Systemd(unittest.TestCase):
         made = os.path.join(BUILD, "deploy", "package")
         for name in ("twinbloomd.service", "twinbloom-expand@.service", "twinbloom-expand@.timer"):
             # Where the programs will be there is nothing yet.
-            text = re.sub(r"(?m)^ExecStart=\S*/(twinbloomd?) ", rf"ExecStart={BUILD}/service/\1 ", read(made, name))
+            text = re.sub(r"(?m)^(Exec\w+=.*?)/\S*/(twinbloomd?) ", rf"\1{BUILD}/service/\2 ", read(made, name))
             with open(os.path.join(self.directory, name), "w", encoding="utf-8") as f:
                 f.write(text)
 
@@ -104,6 +104,20 @@ class Systemd(unittest.TestCase):
         for line in ("Type=notify", "Restart=on-failure", "User=twinbloom"):
             self.assertIn(f"\n{line}\n", unit)
         self.assertRegex(unit, r"\nWatchdogSec=\d+s\n")
+
+    def test_a_reload_looks_for_faults_of_the_file_first(self):
+        look, tell = re.findall(r"(?m)^ExecReload=(.*)$", read(self.path("twinbloomd.service")))
+        with tempfile.NamedTemporaryFile("w") as f:
+            words = shlex.split(re.sub(r"-c /\S+", f"-c {f.name}", look))
+            self.assertEqual((run(*words).returncode, run(*words).stdout), (0, ""))
+            f.write("[service]\ntypo = 1\n")
+            f.flush()
+            done = run(*words)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(f"{f.name}:2:", done.stdout)
+        with subprocess.Popen(["sleep", "60"]) as told:
+            self.assertEqual(run(*shlex.split(tell.replace("$MAINPID", str(told.pid)))).returncode, 0)
+            self.assertEqual(told.wait(10), -signal.SIGHUP)
 
 
 class Configurations(unittest.TestCase):

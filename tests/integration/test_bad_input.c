@@ -357,6 +357,11 @@ static void test_rebuild__without_postgres_waits_says_so_and_can_be_aborted(void
         assert_true(clock_mono_us() < deadline);
         must(client_status(c, FILTER, "job_waiting_for", text, sizeof(text), &e), e);
     }
+    for (unsigned i = 0; i < 600; i++) { /* it is tried several times meanwhile */
+        clock_sleep_us(5000);
+        must(client_status(c, FILTER, "job_waiting_for", text, sizeof(text), &e), e);
+        assert_non_null(strstr(text, "Postgres"));
+    }
     must(client_ok(c, &e, "TB.ABORT " FILTER), e);
     must(client_wait_status(c, FILTER, "job_state", "aborted", READY_MS, &e), e);
     postgres_comes_back();
@@ -399,6 +404,54 @@ static void test_rebuild__waits_for_a_transaction_that_its_role_may_not_see(void
     PQfinish(other);
     must(client_wait_status(&c, "poor", "job_state", "done", READY_MS, &e), e);
     client_close(&c);
+    assert_true(daemon_fini(&d));
+}
+
+static unsigned count_of(const struct daemon *d, const char *text)
+{
+    unsigned count = 0;
+    char *log = process_log(&d->process);
+    for (const char *at = strstr(log, text); at != NULL; at = strstr(at + 1, text))
+        count++;
+    free(log);
+    return count;
+}
+
+/* The scan takes long enough for all readers to ask. */
+static void test_rebuild__says_that_readers_are_not_let_in_and_that_they_are(void **state)
+{
+    (void)state;
+    static const char left_out[] = " event=readers_left_out ", let_in[] = " event=readers_let_in ";
+    struct error e = {""};
+    static struct daemon d;
+    struct client c;
+    char dsn[128];
+    fixture_sql(fixture.db, "CREATE ROLE few LOGIN CONNECTION LIMIT 4; GRANT SELECT ON awkward TO few");
+    (void)snprintf(dsn, sizeof(dsn), "postgresql://few@127.0.0.1:%u/postgres", fixture.postgres.port);
+    must(daemon_start(&d,
+                      &(struct daemon_options){.nodes = fixture.node_list,
+                                               .dsn = dsn,
+                                               .expansion = "readers = 8\n",
+                                               .filters = "[filter few]\ntable = awkward\nkey = code\n"
+                                                          "where = pg_sleep(0.002) IS NOT NULL\n"
+                                                          "follow = no\ngrace = 0\n"},
+                      &e),
+         e);
+    must(client_open(&c, d.port, 20000, &e), e);
+    must(client_wait_status(&c, "few", "job_state", "done", READY_MS, &e), e);
+    unsigned outs = count_of(&d, left_out), ins = count_of(&d, let_in);
+    must(client_when_free(&c, READY_MS, &e, "TB.REBUILD few HOLD"), e);
+    must(client_wait_status(&c, "few", "job_step", "hold", READY_MS, &e), e);
+    assert_true(count_of(&d, left_out) > outs);
+    fixture_sql(fixture.db, "ALTER ROLE few CONNECTION LIMIT -1");
+    must(client_ok(&c, &e, "TB.CUTOVER few"), e);
+    must(client_wait_status(&c, "few", "job_state", "done", READY_MS, &e), e);
+    assert_int_equal(count_of(&d, left_out) - outs, count_of(&d, let_in) - ins); /* in turn */
+    client_close(&c);
+    char *log = process_log(&d.process);
+    assert_non_null(strstr(log, "left_out="));
+    assert_non_null(strstr(log, "too many connections for role"));
+    free(log);
     assert_true(daemon_fini(&d));
 }
 
@@ -485,6 +538,7 @@ int main(void)
         cmocka_unit_test(test_start__without_postgres_answers_ping_and_recovers),
         cmocka_unit_test(test_rebuild__without_postgres_waits_says_so_and_can_be_aborted),
         cmocka_unit_test(test_rebuild__waits_for_a_transaction_that_its_role_may_not_see),
+        cmocka_unit_test(test_rebuild__says_that_readers_are_not_let_in_and_that_they_are),
         cmocka_unit_test(test_memory__too_small_for_a_filter_is_refused_with_figures),
         cmocka_unit_test(test_memory__too_small_for_a_rebuild_leaves_the_filter_serving),
     };

@@ -87,6 +87,7 @@ static void test_config_get__lists_keys_and_masks_secrets(void **state)
     GIVES("CONFIG GET appendonly", "appendonly", "no");
     GIVES("CONFIG GET save appendonly SAVE", "save", "", "appendonly", "no");
     GIVES("CONFIG GET service.log_*", "service.log_level", "info", "service.log_format", "logfmt");
+    GIVES("CONFIG GET log_*", "service.log_level", "info", "service.log_format", "logfmt");
     GIVES("CONFIG GET log_level THREADS", "log_level", "info", "threads", "2");
     GIVES("CONFIG GET log_level service.log_level", "service.log_level", "info");
     GIVES("CONFIG GET *.timeout", "service.timeout", "1s", "redis.timeout", "1s", "postgres.timeout", "10s");

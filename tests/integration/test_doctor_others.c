@@ -197,6 +197,34 @@ static void give_slots_up(void)
     }
 }
 
+#define BY_TEXT(follow)                                                                                      \
+    "[filter links]\ncapacity = 4000\nerror_rate = 0.01\ntable = texts\nid_column = code\nkey = code\n"      \
+    "follow = " follow "\n"
+
+static void test_doctor__says_how_tables_are_followed(void **state)
+{
+    (void)state;
+    static const char probe[] = "follower";
+    const char *dsn = fixture.postgres.dsn;
+    const struct cli_result *r = alone(fixture.node_list, dsn, "", WITH_TABLE(""));
+    all_is_well(r);
+    says(r, "ok", probe, "links: by ids\n", NULL);
+    r = alone(fixture.node_list, dsn, "", WITH_TABLE("follow = no\n"));
+    all_is_well(r);
+    says(r, "ok", probe, "links: by ids, during rebuilds only\n", NULL);
+    fixture_sql(fixture.db, "CREATE TABLE texts (code text PRIMARY KEY)");
+    r = alone(fixture.node_list, dsn, "", BY_TEXT("yes"));
+    says(r, "warning", probe, "links: rows that plain SQL writes wait for the next rebuild",
+         "set follow_by = outbox or logical, or follow = no");
+    assert_int_equal(r->code, 0);
+    r = alone(fixture.node_list, dsn, "", BY_TEXT("no"));
+    says(r, "ok", probe, "links: by ids, during rebuilds only\n", NULL);
+    r = alone(fixture.node_list, dsn, "", WITH_TABLE("follow_by = outbox\noutbox = box\n"));
+    says(r, "problem", probe, "links: outbox box: there is no such table", "");
+    assert_int_equal(r->code, 1);
+    fixture_sql(fixture.db, "DROP TABLE texts");
+}
+
 /* The last test, as it restarts the server. */
 static void test_doctor__complains_of_logical_replication(void **state)
 {
@@ -237,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_doctor__complains_of_a_database_that_is_away),
         cmocka_unit_test(test_doctor__complains_of_a_spill_dir_that_cannot_be_used),
         cmocka_unit_test(test_doctor__complains_of_long_transactions),
+        cmocka_unit_test(test_doctor__says_how_tables_are_followed),
         cmocka_unit_test(test_doctor__complains_of_logical_replication),
     };
     return cmocka_run_group_tests(tests, doctoring_start, doctoring_stop);

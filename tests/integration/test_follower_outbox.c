@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "tests/lib/proxy.h"
 
 #define OUTBOX "follow_by = outbox\noutbox = link_outbox\n"
 
@@ -334,12 +335,21 @@ static void test_outbox__of_other_ids_is_refused(void **state)
 /* Of two that read one outbox, each would miss what the other one deletes. */
 static void test_outbox__that_another_installation_reads_is_refused(void **state)
 {
-    enum { TURNS = 20, REFUSED_MS = 60000 /* between two attempts of who is refused */ };
+    enum {
+        TURNS = 20,
+        REFUSALS = 3,       /* then it asks seldom: */
+        REFUSED_MS = 60000, /* between two attempts of who is refused */
+        SEEN_US = 15 * 1000 * 1000
+    };
     static struct daemon other;
+    struct proxy *proxy;
+    unsigned route;
+    uint16_t port;
+    char dsn[96];
     static const char filter[] = "[filter " FILTER "]\ncapacity = 400000\ntable = short_link\n"
                                  "id_column = id\nkey = code\n" OUTBOX "follow = yes\n";
     const struct daemon_options o = {.nodes = following.redis[0].url,
-                                     .dsn = following.postgres.dsn,
+                                     .dsn = dsn,
                                      .service = "check_interval = 100ms\n",
                                      .redis = "prefix = other\n",
                                      .filters = filter};
@@ -348,6 +358,12 @@ static void test_outbox__that_another_installation_reads_is_refused(void **state
     char problem[400] = "";
     (void)state;
     following_running(0);
+    must(proxy_start(&proxy, &e), e);
+    must(proxy_add(proxy, WIRE_POSTGRES, following.postgres.port, &route, &port, &e), e);
+    (void)snprintf(dsn, sizeof(dsn), "postgresql://postgres@127.0.0.1:%u/postgres", (unsigned)port);
+    proxy_count_as_job(proxy, "twinbloom follower");
+    proxy_count_only(proxy, "l.classid = "); /* outbox_others.sql */
+    proxy_count(proxy, "postgres", 0, PROXY_BEFORE);
     must(daemon_start(&other, &o, &e), e);
     must(client_open(&theirs, other.port, 10000, &e), e);
     must(client_wait_status(&theirs, FILTER, "job_state", "done", 60000, &e), e);
@@ -356,6 +372,9 @@ static void test_outbox__that_another_installation_reads_is_refused(void **state
         if (client_status(&theirs, FILTER, "follow_error", problem, sizeof(problem), &e) != ERR_OK)
             problem[0] = '\0'; /* nobody has the lease yet */
     }
+    for (int i = 0; i < 400 && proxy_counted(proxy) < REFUSALS; i++)
+        clock_sleep_us(50 * 1000);
+    uint64_t began = clock_mono_us(), asked = proxy_counted(proxy);
     daemon_pause(&other);
     following_expect_rows(0, 50 * TURNS);
     write_rows_of_any_id(70);
@@ -363,8 +382,12 @@ static void test_outbox__that_another_installation_reads_is_refused(void **state
     daemon_resume(&other);
     for (unsigned i = 0; i < TURNS; i++)
         following_expect_rows(i % 2, 5);
+    while (clock_mono_us() - began < SEEN_US)
+        clock_sleep_us(50 * 1000);
+    uint64_t most = asked + 1 + (clock_mono_us() - began) / 1000 / REFUSED_MS;
     if (strstr(problem, "for another installation") == NULL)
         fail_msg("not refused: \"%s\"", problem);
+    assert_in_range(proxy_counted(proxy), REFUSALS, most);
     following_stop();
     must(client_wait_status(&theirs, FILTER, "follow_state", "running", 2 * REFUSED_MS, &e), e);
     following.client[0] = theirs;
@@ -372,6 +395,7 @@ static void test_outbox__that_another_installation_reads_is_refused(void **state
     following.client[0] = ours;
     client_close(&theirs);
     assert_true(daemon_fini(&other));
+    proxy_stop(proxy);
     following_start_again();
     following_running(0);
     following_expect_rows(0, 50);

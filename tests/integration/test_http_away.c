@@ -91,6 +91,29 @@ static void is_back(void)
     http_reply_fini(&r);
 }
 
+/* A server that hangs accepts connections. */
+static void is_told_what_redis_lacks(void)
+{
+    static const char why[] = "still waiting for an answer to the login";
+    struct http_reply r = ask("GET", "/readyz", NULL);
+    for (uint64_t until = clock_mono_us() + 10 * 1000 * 1000; strstr(r.body, why) == NULL;) {
+        if (clock_mono_us() > until)
+            fail_msg("%s does not say \"%s\"", r.body, why);
+        clock_sleep_us(20000);
+        http_reply_fini(&r);
+        r = ask("GET", "/readyz", NULL);
+    }
+    http_reply_fini(&r);
+    r = ask("POST", "/v1/filters/h/check", KEYS);
+    if (strstr(r.body, why) == NULL)
+        fail_msg("%s does not say \"%s\"", r.body, why);
+    http_reply_fini(&r);
+    r = ask("GET", "/v1/filters/h", NULL);
+    assert_non_null(strstr(r.body, "\"state\":\"unreachable\""));
+    assert_null(strstr(r.body, "\"built\"")); /* nobody knows */
+    http_reply_fini(&r);
+}
+
 static void test_http__a_redis_that_is_stopped_is_said_in_time(void **state)
 {
     (void)state;
@@ -98,6 +121,7 @@ static void test_http__a_redis_that_is_stopped_is_said_in_time(void **state)
     process_signal(&fixture.redis[0].process, SIGSTOP);
     is_not_ready("metadata node");
     is_refused(503, 504);
+    is_told_what_redis_lacks();
     process_signal(&fixture.redis[0].process, SIGCONT);
     is_back();
 }

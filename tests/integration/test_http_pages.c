@@ -50,6 +50,32 @@ static void test_dashboard__comes_with_what_guards_it(void **state)
     }
 }
 
+static void test_dashboard__is_compressed_for_those_who_take_that(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *headers;
+        const char *coding;
+    } cases[] = {{"", ""},
+                 {"Accept-Encoding: gzip, deflate, br\r\n", "gzip"},
+                 {"Accept-Encoding: br, GZIP ; Q=0.1\r\n", "gzip"},
+                 {"Accept-Encoding: deflate, identity\r\n", ""},
+                 {"Accept-Encoding: gzip;q=0, identity\r\n", ""},
+                 {"Accept-Encoding: deflate, gzip; q=0.000\r\n", ""}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int fd = raw_open(fixture.daemon[0].http_port);
+        assert_true(http_send(fd, "GET", "/dashboard/app.js", cases[i].headers, NULL, 0));
+        struct http_reply r = http_receive(fd, false);
+        assert_int_equal(r.status, 200);
+        if (strcmp(http_reply_header(&r, "Content-Encoding"), cases[i].coding) != 0)
+            fail_msg("%s: \"%s\"", cases[i].headers, http_reply_header(&r, "Content-Encoding"));
+        bool is_text = strstr(r.body, "import ") != NULL;
+        assert_int_equal(is_text, cases[i].coding[0] == '\0');
+        http_reply_fini(&r);
+        raw_close(fd);
+    }
+}
+
 /* The policy's @directive must allow the text between the tags, only by its hash. */
 static void is_let_in(const struct http_reply *r, const char *opens, const char *closes,
                       const char *directive)
@@ -132,6 +158,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dashboard__comes_with_what_guards_it),
+        cmocka_unit_test(test_dashboard__is_compressed_for_those_who_take_that),
         cmocka_unit_test(test_dashboard__has_its_style_in_the_page_and_its_hash_in_the_policy),
         cmocka_unit_test(test_other_sites__are_refused_where_they_would_change_something),
     };

@@ -10,11 +10,25 @@
 #include "base/clock.h"
 #include "tests/integration/scrape.h"
 #include "tests/lib/http.h"
+#include "tests/lib/proxy.h"
 #include "tests/lib/raw.h"
 
 enum { ROWS = 2000 };
 
 static struct fixture fixture;
+static struct proxy *proxy;
+static unsigned route[2];
+static uint16_t port[2]; /* of the nodes, as the coordinator knows them */
+
+static void put_nodes_behind_a_proxy(struct fixture *f)
+{
+    struct error e = {""};
+    must(proxy_start(&proxy, &e), e);
+    for (unsigned i = 0; i < 2; i++)
+        must(proxy_add(proxy, WIRE_REDIS, f->redis[i].port, &route[i], &port[i], &e), e);
+    (void)snprintf(f->node_list, sizeof(f->node_list), "redis://127.0.0.1:%u, redis://127.0.0.1:%u", port[0],
+                   port[1]);
+}
 
 static const struct fixture_options options = {.nodes = 2,
                                                .daemons = 1,
@@ -24,7 +38,8 @@ static const struct fixture_options options = {.nodes = 2,
                                                .rate = "0.001",
                                                .service = "timeout = 20s\n",
                                                .filter = "schedule = 30 3 * * *\n",
-                                               .expansion = "lease = 2s\nrows_per_second = 500\n"};
+                                               .expansion = "lease = 2s\nrows_per_second = 500\n",
+                                               .prepare = put_nodes_behind_a_proxy};
 
 static const struct daemon *coordinator(void)
 {
@@ -108,6 +123,26 @@ static void test_metrics__requests_are_those_that_were_sent(void **state)
 }
 
 /* A command with so many keys runs as a batch, whose reply is written in parts. */
+/* Two milliseconds are less than a tick of the kernel's coarse clocks. The proxy passes a reply that comes
+ * while it delays another one of that connection together with it, so a few take less. */
+static void test_metrics__a_request_takes_as_long_as_redis_does(void **state)
+{
+    (void)state;
+    enum { TIMES = 200, FEW = 10, DELAY_MS = 2 };
+    static const char series[] =
+        "twinbloom_request_duration_seconds_bucket{command=\"BF.EXISTS\",le=\"0.0016\"}";
+    char *before = scrape(coordinator(), NULL);
+    for (unsigned i = 0; i < 2; i++)
+        proxy_set(proxy, route[i], &(struct proxy_fault){.reply_delay_ms = DELAY_MS});
+    for (unsigned i = 0; i < TIMES; i++)
+        run("BF.EXISTS " FILTER " no-such-code");
+    proxy_lift(proxy);
+    char *after = scrape(coordinator(), NULL);
+    assert_in_range((unsigned)grown(before, after, series), 0, FEW);
+    free(before);
+    free(after);
+}
+
 static void test_metrics__large_commands_count_once_and_all_their_keys(void **state)
 {
     (void)state;
@@ -306,7 +341,7 @@ static void test_metrics__are_answered_without_redis_and_postgres(void **state)
     (void)state;
     struct error e = {""};
     char node[128];
-    (void)snprintf(node, sizeof(node), "twinbloom_redis_up{node=\"127.0.0.1:%u\"}", fixture.redis[0].port);
+    (void)snprintf(node, sizeof(node), "twinbloom_redis_up{node=\"127.0.0.1:%u\"}", port[0]);
     temp_postgres_stop(&fixture.postgres);
     scrape_wait(coordinator(), "twinbloom_filter_source_up{filter=\"" FILTER "\"}", 0);
     for (unsigned i = 0; i < fixture.nodes; i++)
@@ -335,6 +370,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_metrics__requests_are_those_that_were_sent),
+        cmocka_unit_test(test_metrics__a_request_takes_as_long_as_redis_does),
         cmocka_unit_test(test_metrics__large_commands_count_once_and_all_their_keys),
         cmocka_unit_test(test_metrics__http_requests_are_counted_by_route_and_status),
         cmocka_unit_test(test_metrics__filters_are_as_status_says),
@@ -342,5 +378,7 @@ int main(void)
         cmocka_unit_test(test_metrics__are_those_of_the_table),
         cmocka_unit_test(test_metrics__are_answered_without_redis_and_postgres),
     };
-    return fixture_run_tests(&fixture, &options, tests);
+    int status = fixture_run_tests(&fixture, &options, tests);
+    proxy_stop(proxy);
+    return status;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "tests/integration/outboxes.h"
 
 enum { TIMEOUT_MS = 10000, WRITERS = 4, WRITES = 300, READERS = 2, READ_ROWS = 30000 };
@@ -380,6 +381,50 @@ static void test_outbox__has_room_for_two_readers(void **state)
     PQfinish(pg);
 }
 
+/* The seconds until the server probes the session of the connection from @port to @server; -1: it does not,
+ * or waits for an acknowledgement. */
+static double seconds_to_probe(unsigned server, unsigned port)
+{
+    enum { KEEPALIVE = 2, TICKS_A_SECOND = 100 };
+    char line[256];
+    double seconds = -1;
+    FILE *f = fopen("/proc/net/tcp", "re");
+    assert_non_null(f);
+    while (fgets(line, sizeof(line), f) != NULL) {
+        unsigned from, to, timer, ticks;
+        if (sscanf(line, "%*u: %*x:%x %*x:%x %*x %*x:%*x %x:%x", &from, &to, &timer, &ticks) == 4 &&
+            from == server && to == port && timer == KEEPALIVE)
+            seconds = (double)ticks / TICKS_A_SECOND;
+    }
+    (void)fclose(f);
+    return seconds;
+}
+
+/* Its lock would keep the next reader out for hours. */
+static void test_outbox__of_a_machine_that_is_gone_is_free_within_a_minute(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    database_run(pg, "CREATE TABLE watched (id int PRIMARY KEY, code text)");
+    outboxes_install(p, &(struct outboxes_setup){.table = "watched", .outbox = "of_watched"});
+    const struct outbox_options options = {
+        .dsn = p->dsn, .application = "watched", .outbox = "of_watched", .timeout_ms = TIMEOUT_MS};
+    struct outbox *o = NULL;
+    struct error e = {0};
+    must(outbox_open(&o, &options, &e), &e);
+    char *port =
+        database_value(pg, "SELECT client_port FROM pg_stat_activity WHERE application_name = 'watched'");
+    double seconds = -1;
+    for (int i = 0; i < 100 && seconds < 0; i++) {
+        clock_sleep_us(20000);
+        seconds = seconds_to_probe(p->port, (unsigned)strtoul(port, NULL, 10));
+    }
+    free(port);
+    outbox_close(o);
+    PQfinish(pg);
+    assert_true(seconds > 0 && seconds <= 30);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -393,6 +438,7 @@ int main(void)
         cmocka_unit_test(test_outbox__that_is_truncated_or_rewritten_under_its_reader_gives_every_row),
         cmocka_unit_test(test_outbox__gives_every_row_of_many_writers),
         cmocka_unit_test(test_outbox__has_room_for_two_readers),
+        cmocka_unit_test(test_outbox__of_a_machine_that_is_gone_is_free_within_a_minute),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);
 }

@@ -88,7 +88,13 @@ void follow_line(struct buffer *line, const redisReply *status, unsigned columns
 
 /* --- following a job to its end --- */
 
-enum { POLL_US = 500000, LINE_US = 2000000, PATIENCE_US = 30000000 };
+enum {
+    POLL_US = 500000,
+    LINE_US = 2000000,
+    SAME_LINE_US = 60000000,
+    PATIENCE_US = 30000000,
+    LINE_MAX = 1024
+};
 
 struct job_id {
     char token[64];
@@ -102,6 +108,7 @@ struct follow {
     bool ours_known;
     bool line_open; /* a live line is on the terminal */
     char last_step[64];
+    char last_line[LINE_MAX]; /* not on a terminal */
     uint64_t last_line_us;
     uint64_t quiet_since_us; /* since when there is no connection or no job */
 };
@@ -138,16 +145,20 @@ static size_t fitting(const char *text, size_t length)
     return at;
 }
 
+/* In a file a line is repeated seldom: a job may wait for hours, and that says that the command still does.
+ */
 static void show_text(struct follow *f, const char *text, bool now)
 {
     uint64_t time = clock_mono_us();
+    bool same = strncmp(text, f->last_line, sizeof(f->last_line) - 1) == 0;
     if (f->cli->json)
         return;
     if (f->cli->terminal) {
         (void)printf("\r%.*s\033[K", (int)fitting(text, strlen(text)), text);
         f->line_open = true;
-    } else if (now || time - f->last_line_us >= LINE_US) {
+    } else if (now || time - f->last_line_us >= (same ? SAME_LINE_US : LINE_US)) {
         (void)puts(text);
+        (void)snprintf(f->last_line, sizeof(f->last_line), "%s", text);
         f->last_line_us = time;
     }
     (void)fflush(stdout);
