@@ -54,7 +54,7 @@ static const struct row {
     {"outbox_others", {"oid=4000000000", "reader=4000000001"}, ""},
     {"outbox_read", {"outbox=waiting", "file=1", "taken={3}", "limit=2"}, ""},
     {"outbox_session", {"statement_timeout=20000", "lock_timeout=1000"}, NULL},
-    {"outbox_table", {"oid=OID"}, "public.link|f|f|t|t|public|postgres|f\n"},
+    {"outbox_table", {"oid=OID"}, "public.link|f|t|f|t|t|public|postgres|f\n"},
     {"outbox_triggers", {"oid=OID", "outbox=1"}, NULL},
     {"outbox_drop", {"outbox=waiting"}, ""}, /* the statements before use the outbox */
     {"page",
@@ -76,7 +76,7 @@ static const struct row {
     {"publication", {"publication=links", "table=link (id)"}, ""},
     {"publication_check",
      {"publication=links", "oid=OID", "column=id"},
-     "t|t|t|f|t|f|links|public.link|id\n"},
+     "t|t|t|f|f|t|f|links|public.link|id\n"},
     {"publication_state", {"publication=links"}, NULL},
     {"reader_role",
      {"role=reader", "replication=REPLICATION", "database=postgres", "schema=public", "table=link",
