@@ -69,6 +69,7 @@ static const struct row {
     {"flushed", {"barrier=0/0"}, NULL},
     {"slot_place", {NULL}, NULL},
     {"server", {NULL}, NULL},
+    {"server_life", {NULL}, NULL},
     {"server_start", {NULL}, NULL},
     {"prepared_open", {NULL}, NULL},
     {"prepared_waiting", {"noted={1234/gid}"}, ""},
