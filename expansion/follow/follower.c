@@ -151,6 +151,8 @@ static enum err follow(struct follower *t, struct error *e)
     if (code == ERR_OK)
         code = follower_same_keys(t, e);
     if (code == ERR_OK)
+        code = follower_same_ids(t, e);
+    if (code == ERR_OK)
         code = t->mode == FOLLOWER_KEYSET ? follower_keyset_open(t, e) : follower_feed_open(t, e);
     if (code == ERR_OK) {
         /* As long as this stays, no row that is committed on that server from here on is missed. */

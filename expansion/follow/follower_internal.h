@@ -127,6 +127,8 @@ MUST_CHECK enum err follower_mark_of_table(struct follower *t, unsigned i, bool 
 /* Rows that were reported under another `key` or `where`, by a follower that had another configuration, count
  * as missed if the generation that is read was built by ours: add all rows. */
 MUST_CHECK enum err follower_same_keys(struct follower *t, struct error *e);
+/* Marks of another id column say nothing of ours: then they go back to the beginning. */
+MUST_CHECK enum err follower_same_ids(struct follower *t, struct error *e);
 
 /* --- rows by ids: follower_keyset.c --- */
 void follower_forget(struct follower_noted *n);

@@ -314,6 +314,40 @@ static void test_keyset__a_key_of_another_type_is_read_as_it_is_now(void **state
     following_soon_in(0, "typed", first, 40);
 }
 
+/* The ids of one column are far above those of the other. */
+static void test_keyset__another_id_column_has_no_row_missed(void **state)
+{
+    enum { FEW = 50, FAR = 1000 * 1000 };
+    const char *columns = "i, i + 1000000, 'c' || i";
+    struct client *c = &following.client[0], redis = {0};
+    struct error e = {""};
+    uint64_t first = following_numbers(2 * FEW);
+    (void)state;
+    open_redis(&redis);
+    fixture_sql(following.db,
+                "CREATE TABLE two_ids (id bigint PRIMARY KEY, n bigint NOT NULL UNIQUE, code text)");
+    rewrite("follow = yes\n[filter two]\ncapacity = 10000\ntable = two_ids\nid_column = n\nkey = code\n"
+            "grace = 1s\n",
+            true);
+    must(client_wait_status(c, "two", "follow_state", "running", FOLLOWING_SOON_MS, &e), e);
+    must(client_wait_status(c, "two", "job_state", "done", FOLLOWING_SOON_MS, &e), e);
+    insert_into("two_ids", columns, first, FEW);
+    following_soon_in(0, "two", first, FEW);
+    for (int i = 0; i < 1000 && number_of(&redis, "twinbloom:{two}:marks", "public.two_ids") < FAR; i++)
+        clock_sleep_us(20 * 1000);
+    assert_true(number_of(&redis, "twinbloom:{two}:marks", "public.two_ids") > FAR);
+    client_close(&redis);
+    following_stop();
+    insert_into("two_ids", columns, first + FEW, FEW);
+    rewrite("follow = yes\n[filter two]\ncapacity = 10000\ntable = two_ids\nid_column = id\nkey = code\n"
+            "grace = 1s\n",
+            false);
+    following_start_again();
+    must(client_wait_status(&following.client[0], "two", "follow_state", "running", FOLLOWING_SOON_MS, &e),
+         e);
+    following_soon_in(0, "two", first, 2 * FEW);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -333,6 +367,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_keyset__a_table_that_comes_later_is_followed),
         cmocka_unit_test(test_keyset__a_key_of_another_type_is_read_as_it_is_now),
         cmocka_unit_test(test_keyset__a_key_whose_type_changes_while_a_follower_begins),
+        cmocka_unit_test(test_keyset__another_id_column_has_no_row_missed),
         cmocka_unit_test(test_keyset__ids_that_went_back_are_followed),
         cmocka_unit_test(test_keyset__a_build_lowers_a_mark_above_its_own),
         cmocka_unit_test(test_keyset__what_comes_before_an_outbox_is_read_by_ids),
