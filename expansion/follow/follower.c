@@ -19,7 +19,8 @@ enum {
     RETRY_MIN_US = 200 * 1000,
     RETRY_MAX_US = 5 * 1000 * 1000,
     RETRY_IMPOSSIBLE_US = 60 * 1000 * 1000,
-    TABLES_US = 2 * 1000 * 1000,     /* pause between looks at which tables there are, at least */
+    TABLES_US = 2 * 1000 * 1000,     /* pause between looks at which tables a pattern means, at least */
+    NAMES_US = 30 * 1000 * 1000,     /* the same, of tables that are named */
     TABLES_SHARE = 50,               /* and at least this many times as long as the last one took */
     ATTEMPTS_APART_US = 1000 * 1000, /* pause between attempts while another coordinator has the lease */
 };
@@ -100,9 +101,21 @@ static enum err open_fresh(struct follower *t, struct source **out, uint64_t *id
     return code;
 }
 
+/* @took: how long the look took that was done just now. */
+static void look_later(struct follower *t, uint64_t took)
+{
+    uint64_t least = source_has_pattern(t->source) ? TABLES_US : NAMES_US, pause = took * TABLES_SHARE;
+    t->tables_due = clock_mono_us() + (pause < least ? least : pause);
+}
+
 static enum err open_source(struct follower *t, struct error *e)
 {
-    return t->source != NULL ? source_take(t->source, e) : open_fresh(t, &t->source, &t->identity, e);
+    if (t->source != NULL)
+        return source_take(t->source, e);
+    enum err code = open_fresh(t, &t->source, &t->identity, e);
+    if (code == ERR_OK)
+        look_later(t, 0);
+    return code;
 }
 
 enum err follower_unchanged(struct follower *t, struct error *e)
@@ -120,7 +133,7 @@ enum err follower_same_tables(struct follower *t, bool at_once, struct error *e)
 {
     struct source *fresh;
     uint64_t ignored, before = source_tables_hash(t->source), began = clock_mono_us();
-    if (!source_has_pattern(t->source) || (!at_once && began < t->tables_due))
+    if (!at_once && began < t->tables_due)
         return ERR_OK;
     source_rest(t->source);
     enum err code = open_fresh(t, &fresh, &ignored, e);
@@ -128,8 +141,7 @@ enum err follower_same_tables(struct follower *t, bool at_once, struct error *e)
         return code;
     bool same = source_tables_hash(fresh) == before;
     source_close(fresh);
-    uint64_t now = clock_mono_us(), pause = (now - began) * TABLES_SHARE;
-    t->tables_due = now + (pause < TABLES_US ? TABLES_US : pause);
+    look_later(t, clock_mono_us() - began);
     if (same)
         return source_take(t->source, e);
     t->has_more = true;

@@ -88,8 +88,8 @@ bool follower_stops(const struct follower *t);
 /* A source_watch: ends a wait for Postgres when the follower must end; renews the lease meanwhile. */
 enum err follower_watch(void *arg, struct error *e);
 
-/* ERR_CHANGED: the patterns in `table` mean other tables than when the source was opened. @at_once: look even
- * if that was done a short time ago. */
+/* ERR_CHANGED: `table` means other tables than when the source was opened. @at_once: look even if that was
+ * done a short time ago. */
 MUST_CHECK enum err follower_same_tables(struct follower *t, bool at_once, struct error *e);
 
 /* ERR_CHANGED: `table` is no more what it was when the source was opened. What is read since may be wrong: a

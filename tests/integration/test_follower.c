@@ -348,6 +348,30 @@ static void test_keyset__another_id_column_has_no_row_missed(void **state)
     following_soon_in(0, "two", first, 2 * FEW);
 }
 
+/* A schema that comes first in the search_path gets a table of that name. A build reads that one. */
+static void test_keyset__a_table_that_comes_first_is_followed_behind_its_build(void **state)
+{
+    struct client *c = &following.client[0];
+    struct error e = {""};
+    uint64_t first = following_numbers(40);
+    (void)state;
+    fixture_sql(following.db, "CREATE TABLE shadowed (id bigserial PRIMARY KEY, code text)");
+    insert_into("shadowed (code)", "'x' || i", first, 20);
+    rewrite("follow = yes\n[filter shadowed]\ncapacity = 10000\ntable = shadowed\nkey = code\ngrace = 1s\n",
+            true);
+    must(client_wait_status(c, "shadowed", "follow_state", "running", FOLLOWING_SOON_MS, &e), e);
+    must(client_wait_status(c, "shadowed", "job_state", "done", FOLLOWING_SOON_MS, &e), e);
+    fixture_sql(following.db, "CREATE SCHEMA postgres; " /* the role's name */
+                              "CREATE TABLE postgres.shadowed (id bigserial PRIMARY KEY, code text)");
+    insert_into("postgres.shadowed (code)", "'c' || i", first, 20);
+    fixture_ask(&following, 0, "TB.REBUILD shadowed");
+    following_soon_in(0, "shadowed", first, 20);
+    must(client_wait_status(c, "shadowed", "job_state", "done", FOLLOWING_SOON_MS, &e), e);
+    insert_into("postgres.shadowed (code)", "'c' || i", first + 20, 20);
+    following_soon_in(0, "shadowed", first, 40);
+    fixture_sql(following.db, "DROP SCHEMA postgres CASCADE");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +392,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_keyset__a_key_of_another_type_is_read_as_it_is_now),
         cmocka_unit_test(test_keyset__a_key_whose_type_changes_while_a_follower_begins),
         cmocka_unit_test(test_keyset__another_id_column_has_no_row_missed),
+        cmocka_unit_test(test_keyset__a_table_that_comes_first_is_followed_behind_its_build),
         cmocka_unit_test(test_keyset__ids_that_went_back_are_followed),
         cmocka_unit_test(test_keyset__a_build_lowers_a_mark_above_its_own),
         cmocka_unit_test(test_keyset__what_comes_before_an_outbox_is_read_by_ids),
