@@ -5,6 +5,7 @@ SELECT format('%I.%I', n.nspname, c.relname) AS name,
            SELECT count(*) FROM pg_attribute a
             WHERE a.attrelid = c.oid AND (a.attname, a.atttypid::regtype) IN
                   (('seq', 'bigint'::regtype), ('relid', 'oid'::regtype), ('id', 'text'::regtype))) AS is_outbox,
+       c.relpersistence = 'p' AS is_logged,
        row_security_active(c.oid) AS hides_rows,
        has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'DELETE') AS may_use,
        has_schema_privilege(n.oid, 'USAGE') AS may_use_schema,

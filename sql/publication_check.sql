@@ -1,6 +1,7 @@
 -- Whether a publication sends every row that is inserted into a table or updated in it, with one column. Always one
 -- row. Needs Postgres 15. A partitioned table must be published itself, or by an ancestor: publishing its partitions
--- one by one would omit partitions that are added later.
+-- one by one would omit partitions that are added later. An UNLOGGED table may be in a publication FOR ALL TABLES or of
+-- a schema, and such a partition in any; none of its rows is sent.
 -- psql -v publication=twinbloom -v oid=16384 -v column=id -f publication_check.sql
 WITH above AS (
     SELECT c.oid, c.relnamespace
@@ -21,6 +22,10 @@ SELECT p.oid IS NOT NULL AS exists,
            OR EXISTS (SELECT FROM pg_publication_namespace n JOIN above b ON b.relnamespace = n.pnnspid
                        WHERE n.pnpubid = p.oid) AS has_table,
        EXISTS (SELECT FROM listed l WHERE l.prpubid = p.oid AND l.has_filter) AS has_filter,
+       EXISTS (SELECT FROM pg_class u
+                WHERE u.relkind = 'r' AND u.relpersistence <> 'p'
+                  AND (u.oid = :'oid'::oid
+                       OR u.oid IN (SELECT t.relid FROM pg_partition_tree(:'oid'::oid::regclass) AS t))) AS is_unlogged,
        a.attnum IS NOT NULL AS column_exists,
        coalesce(a.attgenerated <> '', false)
            OR EXISTS (SELECT FROM listed l WHERE l.prpubid = p.oid AND l.lacks_column) AS lacks_column,

@@ -19,7 +19,8 @@ enum {
     RETRY_MIN_US = 200 * 1000,
     RETRY_MAX_US = 5 * 1000 * 1000,
     RETRY_IMPOSSIBLE_US = 60 * 1000 * 1000,
-    TABLES_US = 2 * 1000 * 1000,     /* pause between looks at which tables there are, at least */
+    TABLES_US = 2 * 1000 * 1000,     /* pause between looks at which tables a pattern means, at least */
+    NAMES_US = 30 * 1000 * 1000,     /* the same, of tables that are named */
     TABLES_SHARE = 50,               /* and at least this many times as long as the last one took */
     ATTEMPTS_APART_US = 1000 * 1000, /* pause between attempts while another coordinator has the lease */
 };
@@ -74,14 +75,23 @@ enum err follower_watch(void *arg, struct error *e)
     return code == ERR_BUSY ? code : ERR_OK; /* Redis may be away for a while */
 }
 
-/* *@out NULL after an error. */
-static enum err open_fresh(struct follower *t, struct source **out, struct error *e)
+/* A slot reports no row of a table that is UNLOGGED. Who changes that makes other files. */
+static enum err identify(const struct follower *t, struct source *s, uint64_t *out, struct error *e)
+{
+    return source_identity(s, t->o->mode == FOLLOWER_LOGICAL, "", out, e);
+}
+
+/* *@out NULL after an error. @identity: what its names and types were resolved for. The check may wait for
+ * somebody who changes the table. */
+static enum err open_fresh(struct follower *t, struct source **out, uint64_t *identity, struct error *e)
 {
     struct source_config config = t->o->source;
     config.application = "twinbloom follower";
     config.watch = (struct source_watch){follower_watch, t};
     *out = NULL;
     enum err code = pool_open(t->o->pool, out, &config, t->o->postgres_timeout_ms, e);
+    if (code == ERR_OK)
+        code = identify(t, *out, identity, e);
     if (code == ERR_OK)
         code = source_check(*out, e);
     if (code != ERR_OK) {
@@ -91,26 +101,47 @@ static enum err open_fresh(struct follower *t, struct source **out, struct error
     return code;
 }
 
+/* @took: how long the look took that was done just now. */
+static void look_later(struct follower *t, uint64_t took)
+{
+    uint64_t least = source_has_pattern(t->source) ? TABLES_US : NAMES_US, pause = took * TABLES_SHARE;
+    t->tables_due = clock_mono_us() + (pause < least ? least : pause);
+}
+
 static enum err open_source(struct follower *t, struct error *e)
 {
-    return t->source != NULL ? source_take(t->source, e) : open_fresh(t, &t->source, e);
+    if (t->source != NULL)
+        return source_take(t->source, e);
+    enum err code = open_fresh(t, &t->source, &t->identity, e);
+    if (code == ERR_OK)
+        look_later(t, 0);
+    return code;
+}
+
+enum err follower_unchanged(struct follower *t, struct error *e)
+{
+    uint64_t now = 0;
+    enum err code = identify(t, t->source, &now, e);
+    return code == ERR_OK && now != t->identity
+               ? error_set(e, ERR_CHANGED,
+                           "`table` changed: another table, other columns, partitions or files")
+               : code;
 }
 
 /* Names are resolved when a source is opened. Whoever waits for a connection must not have one. */
 enum err follower_same_tables(struct follower *t, bool at_once, struct error *e)
 {
     struct source *fresh;
-    uint64_t before = source_tables_hash(t->source), began = clock_mono_us();
-    if (!source_has_pattern(t->source) || (!at_once && began < t->tables_due))
+    uint64_t ignored, before = source_tables_hash(t->source), began = clock_mono_us();
+    if (!at_once && began < t->tables_due)
         return ERR_OK;
     source_rest(t->source);
-    enum err code = open_fresh(t, &fresh, e);
+    enum err code = open_fresh(t, &fresh, &ignored, e);
     if (code != ERR_OK)
         return code;
     bool same = source_tables_hash(fresh) == before;
     source_close(fresh);
-    uint64_t now = clock_mono_us(), pause = (now - began) * TABLES_SHARE;
-    t->tables_due = now + (pause < TABLES_US ? TABLES_US : pause);
+    look_later(t, clock_mono_us() - began);
     if (same)
         return source_take(t->source, e);
     t->has_more = true;
@@ -131,6 +162,8 @@ static enum err follow(struct follower *t, struct error *e)
         code = open_source(t, e);
     if (code == ERR_OK)
         code = follower_same_keys(t, e);
+    if (code == ERR_OK)
+        code = follower_same_ids(t, e);
     if (code == ERR_OK)
         code = t->mode == FOLLOWER_KEYSET ? follower_keyset_open(t, e) : follower_feed_open(t, e);
     if (code == ERR_OK) {

@@ -204,13 +204,14 @@ static enum err read_publication(struct follower *t, uint64_t *out, struct error
     return code;
 }
 
-/* What the publication sends is kept beyond the follower: if it was another when rows were followed last, or
- * none, rows may have come that nothing reported. */
-static enum err note_publication(struct follower *t, struct error *e)
+/* What the publication sends, and of which table, is kept beyond the follower: if it was another when rows
+ * were followed last, or none, rows may have come that nothing reported, or that were read as they were not.
+ */
+static enum err note_reporting(struct follower *t, struct error *e)
 {
     char before[24] = "", now[24];
-    enum err code = read_publication(t, &t->feed.reporting, e);
-    (void)snprintf(now, sizeof(now), "%016" PRIx64, t->feed.reporting);
+    enum err code = t->mode == FOLLOWER_LOGICAL ? read_publication(t, &t->feed.reporting, e) : ERR_OK;
+    (void)snprintf(now, sizeof(now), "%016" PRIx64, t->feed.reporting ^ t->identity);
     if (code == ERR_OK)
         code = follower_mark_read(t, "reporting", before, sizeof(before), e);
     if (code != ERR_OK || strcmp(before, now) == 0)
@@ -235,12 +236,10 @@ static enum err same_server(struct follower *t, struct error *e)
 enum err follower_feed_open(struct follower *t, struct error *e)
 {
     t->feed = (struct follower_feed){.gap_open = true};
-    enum err code = source_identity(t->source, false, "", &t->feed.identity, e);
-    if (code == ERR_OK)
-        code = source_history(t->source, &t->feed.history, e);
+    enum err code = source_history(t->source, &t->feed.history, e);
     bool outbox = t->mode == FOLLOWER_OUTBOX;
-    if (code == ERR_OK && !outbox)
-        code = note_publication(t, e); /* before it is checked */
+    if (code == ERR_OK)
+        code = note_reporting(t, e); /* before the publication is checked */
     if (code == ERR_OK && !outbox)
         code = follower_feed_watch_slot(t, e);
     if (code == ERR_OK)
@@ -365,9 +364,7 @@ static enum err same_tables(struct follower *t, bool at_once, struct error *e)
     uint64_t now = 0;
     enum err code = follower_same_tables(t, at_once, e);
     if (code == ERR_OK)
-        code = source_identity(t->source, false, "", &now, e);
-    if (code == ERR_OK && now != t->feed.identity)
-        code = error_set(e, ERR_CHANGED, "`table` changed: another table, other columns or partitions");
+        code = follower_unchanged(t, e);
     if (code == ERR_OK && t->feed.outbox != NULL)
         return same_outbox(t, e);
     if (code == ERR_OK)

@@ -37,11 +37,10 @@ struct follower_feed {
     struct stream_table *tables;
     const char *id_columns[SOURCE_ID_COLUMNS_MAX];
     uint64_t request, request_lsn; /* the pending request and its position; 0: none */
-    uint64_t identity;             /* source_identity() when the source was opened */
-    uint64_t reporting;            /* the publication's state then */
-    int64_t *reported;             /* outbox_table_state() of each table then; owned */
-    uint64_t history;              /* source_history() then */
-    uint64_t server; /* the server that reports rows, see connection_server(); 0: rows are read by ids */
+    uint64_t reporting; /* the publication's state when the feed was opened; 0: an outbox has none */
+    int64_t *reported;  /* outbox_table_state() of each table then; owned */
+    uint64_t history;   /* source_history() then */
+    uint64_t server;    /* the server that reports rows, see connection_server(); 0: rows are read by ids */
     uint64_t looked_at;
     struct follower_noted gap; /* see follower_gap.c */
     uint64_t gap_lsn;          /* end of its settle in the WAL; 0: it has not ended */
@@ -60,6 +59,7 @@ struct follower {
     struct handle handle;
     struct view view; /* scratch */
     struct source *source;
+    uint64_t identity; /* source_identity() when the source was opened */
     struct script_call call;
     struct follower_keyset keyset;
     struct follower_feed feed;
@@ -88,9 +88,13 @@ bool follower_stops(const struct follower *t);
 /* A source_watch: ends a wait for Postgres when the follower must end; renews the lease meanwhile. */
 enum err follower_watch(void *arg, struct error *e);
 
-/* ERR_CHANGED: the patterns in `table` mean other tables than when the source was opened. @at_once: look even
- * if that was done a short time ago. */
+/* ERR_CHANGED: `table` means other tables than when the source was opened. @at_once: look even if that was
+ * done a short time ago. */
 MUST_CHECK enum err follower_same_tables(struct follower *t, bool at_once, struct error *e);
+
+/* ERR_CHANGED: `table` is no more what it was when the source was opened. What is read since may be wrong: a
+ * column of another type is still read as one of the type that it had. */
+MUST_CHECK enum err follower_unchanged(struct follower *t, struct error *e);
 
 /* --- follower_lease.c --- */
 /* Take or renew the lease, and write the status. ERR_BUSY: another coordinator has the lease, or may have had
@@ -123,6 +127,8 @@ MUST_CHECK enum err follower_mark_of_table(struct follower *t, unsigned i, bool 
 /* Rows that were reported under another `key` or `where`, by a follower that had another configuration, count
  * as missed if the generation that is read was built by ours: add all rows. */
 MUST_CHECK enum err follower_same_keys(struct follower *t, struct error *e);
+/* Marks of another id column say nothing of ours: then they go back to the beginning. */
+MUST_CHECK enum err follower_same_ids(struct follower *t, struct error *e);
 
 /* --- rows by ids: follower_keyset.c --- */
 void follower_forget(struct follower_noted *n);

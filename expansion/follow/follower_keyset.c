@@ -20,7 +20,7 @@ enum {
     PAGE_ROWS = 10000,
     REREAD_US = 1000 * 1000, /* pause between two rereads of the same rows, at least */
     REREAD_SHARE = 20,       /* and at least this many times as long as the last reread took */
-    LOOK_SHARE = 5,          /* the same, between two looks at the largest ids */
+    LOOK_SHARE = 5,          /* the same, between two looks at the largest ids, or at the tables */
     NAP_US = 50 * 1000,
 };
 
@@ -204,20 +204,32 @@ static enum err take_ended(struct follower *t, struct follower_noted *ended, str
     return code;
 }
 
-/* Reread the rows above the safe marks. Nothing can be committed up to @ended's marks after that, so the safe
- * marks move there. */
+/* Nothing can be committed up to these marks, and all rows up to there are added. */
+static enum err move_marks(struct follower *t, const int64_t *marks, struct error *e)
+{
+    struct follower_keyset *k = &t->keyset;
+    uint64_t began = clock_mono_us();
+    enum err code = follower_unchanged(t, e);
+    k->round_pause += (clock_mono_us() - began) * LOOK_SHARE;
+    for (unsigned i = 0; i < k->tables && code == ERR_OK; i++) {
+        if (marks[i] <= k->safe[i])
+            continue;
+        k->safe[i] = marks[i];
+        code = write_mark(t, i, e);
+    }
+    return code;
+}
+
+/* Reread the rows above the safe marks, which then move to those of @ended, if there is one. */
 static enum err read_again(struct follower *t, const struct follower_noted *ended, struct error *e)
 {
     struct follower_keyset *k = &t->keyset;
     uint64_t began = clock_mono_us();
     enum err code = ERR_OK;
-    for (unsigned i = 0; i < k->tables && code == ERR_OK; i++) {
+    for (unsigned i = 0; i < k->tables && code == ERR_OK; i++)
         code = follower_read_range(t, i, k->safe[i], k->seen[i], e);
-        if (code != ERR_OK || ended->marks == NULL || ended->marks[i] <= k->safe[i])
-            continue;
-        k->safe[i] = ended->marks[i];
-        code = write_mark(t, i, e);
-    }
+    if (code == ERR_OK && ended->marks != NULL)
+        code = move_marks(t, ended->marks, e);
     uint64_t now = clock_mono_us(), pause = (now - began) * REREAD_SHARE;
     k->reread_pause = pause < REREAD_US ? REREAD_US : pause;
     k->reread_at = now;

@@ -147,6 +147,21 @@ enum err follower_same_keys(struct follower *t, struct error *e)
     return code == ERR_OK ? follower_mark_write(t, "keys", now, e) : code;
 }
 
+enum err follower_same_ids(struct follower *t, struct error *e)
+{
+    const char *now[SOURCE_ID_COLUMNS_MAX];
+    char was[SOURCE_ID_MAX];
+    if (!t->o->always || !source_id_is_integer(t->source))
+        return ERR_OK;
+    (void)source_id_columns(t->source, now);
+    enum err code = follower_mark_read(t, "id", was, sizeof(was), e);
+    if (code != ERR_OK || strcmp(was, now[0]) == 0)
+        return code;
+    for (unsigned i = 0; was[0] != '\0' && i < source_tables(t->source) && code == ERR_OK; i++)
+        code = follower_mark_write_id(t, i, INT64_MIN, e);
+    return code == ERR_OK ? follower_mark_write(t, "id", now[0], e) : code;
+}
+
 enum err follower_lower_mark(struct sync_client *l, const struct names *names, const char *table,
                              const char *upto, struct error *e)
 {

@@ -80,6 +80,9 @@ static enum err judge(const PGresult *r, struct error *e)
                          "%s is not an outbox: it lacks the columns seq, relid and id; name the table that "
                          "sql/outbox.sql made",
                          name);
+    if (!result_is_true(r, "is_logged"))
+        return error_set(e, ERR_CONFIG, "a crash of the server would empty it; ALTER TABLE %s SET LOGGED",
+                         name);
     if (!result_is_true(r, "may_use_schema"))
         return error_set(e, ERR_CONFIG, "GRANT USAGE ON SCHEMA %s TO %s", result_text(r, "schema"),
                          result_text(r, "role"));

@@ -90,6 +90,11 @@ static enum err judge_table(const PGresult *r, struct error *e)
                          "publication %s has a condition on rows of table %s, which could hide some; ALTER "
                          "PUBLICATION %s DROP TABLE %s, then ADD TABLE without WHERE",
                          publication, table, publication, table);
+    if (result_is_true(r, "is_unlogged"))
+        return error_set(e, ERR_CONFIG,
+                         "table %s, or a partition of it, is UNLOGGED: its rows are not in the log that is "
+                         "sent; ALTER TABLE ... SET LOGGED",
+                         table);
     return ERR_OK;
 }
 

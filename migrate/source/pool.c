@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is: the first in the queue gets an idle connection, or makes one if there are fewer than the
  * limit, and gives it back later. Possible failure modes are: a connection was lost (its user closes it, and
- * the next user makes another); new connections lead to another server, or to one that was restarted (sources
- * that were opened before are refused, and their connections are closed when they come back); all connections
- * are in use (the watch may end the wait). */
+ * the next user makes another); new connections lead to another server, or to one that was restarted, or that
+ * crashed (sources that were opened before are refused, and their connections are closed when they come
+ * back); all connections are in use (the watch may end the wait). */
 #include "migrate/source/pool.h"
 
 #include <pthread.h>
@@ -27,7 +27,7 @@ struct pool {
     struct connection *idle[POOL_MOST];
     unsigned idle_count;
     TAILQ_HEAD(, waiter) queue; /* its head has its turn */
-    char server[64];            /* start time of the server that connections lead to */
+    char server[64];            /* the life of the server that connections lead to: server_life.sql */
     uint64_t epoch;             /* of all idle connections; grows when the server changes; 0: of none */
 };
 
@@ -124,7 +124,7 @@ static void give_back(struct pool *p, struct connection *c, uint64_t epoch)
 static enum err note_server(struct pool *p, struct connection *c, uint64_t *epoch, struct error *e)
 {
     char server[sizeof(p->server)];
-    enum err err = connection_read(c, "server_start", NULL, server, sizeof(server), e);
+    enum err err = connection_read(c, "server_life", NULL, server, sizeof(server), e);
     if (err != ERR_OK)
         return err;
     (void)pthread_mutex_lock(&p->lock);

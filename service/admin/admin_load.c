@@ -201,6 +201,20 @@ static enum err begin(struct load *l, const struct dump_header *h, const struct 
     return code;
 }
 
+/* A load that was interrupted, and whose nodes are still configured. What lies on others expires. */
+static bool is_under_way(struct load *l)
+{
+    struct placement placement;
+    struct error ignored;
+    if (l->loading.done)
+        return false;
+    if (placement_resolve(&placement, &l->f->names, &l->loading.shape, &l->a->service->nodes, &ignored) ==
+        ERR_OK)
+        return true;
+    (void)!loading_end(l->f, &ignored);
+    return false;
+}
+
 static enum err take_header(struct load *l)
 {
     struct dump_header header;
@@ -216,7 +230,7 @@ static enum err take_header(struct load *l)
     if (!dump_position_chunk(&header, (uint64_t)l->call->position, &number) || number != 1)
         return refuse(l, invalid_offset);
     code = loading_read(l->f, &l->loading, l->e);
-    bool under_way = code == ERR_OK && !l->loading.done;
+    bool under_way = code == ERR_OK && is_under_way(l);
     const struct dump_header *had = &l->loading.header;
     if (under_way && had->id == header.id && had->nonce == header.nonce) {
         code = loading_begin(l->f, &l->loading, l->e); /* renew its expiry */

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/clock.h"
 
 #define TAIL "twinbloom:{" FILTER "}:tail"
@@ -245,6 +246,132 @@ static void test_keyset__a_table_that_comes_later_is_followed(void **state)
     following_soon_in(0, "months", first, 300);
 }
 
+/* @columns: expressions of the code's number i. */
+static void insert_into(const char *table, const char *columns, uint64_t first, uint64_t count)
+{
+    char sql[300];
+    (void)snprintf(sql, sizeof(sql),
+                   "INSERT INTO %s SELECT %s FROM generate_series(%llu::bigint, %llu::bigint) AS i", table,
+                   columns, (unsigned long long)first, (unsigned long long)(first + count - 1));
+    fixture_sql(following.db, sql);
+}
+
+static void await_waiter(const char *table)
+{
+    char sql[200];
+    (void)snprintf(sql, sizeof(sql),
+                   "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = '%s'::regclass",
+                   table);
+    for (int i = 0;; i++, clock_sleep_us(20 * 1000)) {
+        char *waits = following_value(sql);
+        bool is = strcmp(waits, "t") == 0;
+        free(waits);
+        if (is)
+            return;
+        assert_true(i < 500);
+    }
+}
+
+/* Who opens the table has looked at its types, and then waits for its lock. */
+static void test_keyset__a_key_whose_type_changes_while_a_follower_begins(void **state)
+{
+    struct client *c = &following.client[0];
+    struct error e = {""};
+    uint64_t first = following_numbers(20);
+    PGconn *db = PQconnectdb(following.postgres.dsn);
+    (void)state;
+    fixture_sql(db, "CREATE TABLE retyped (id bigserial PRIMARY KEY, code text)");
+    fixture_sql(db, "BEGIN");
+    fixture_sql(db, "ALTER TABLE retyped ALTER code TYPE bytea USING convert_to(code, 'UTF8')");
+    rewrite("follow = yes\n[filter retyped]\ncapacity = 10000\ntable = retyped\nkey = code\ngrace = 1s\n",
+            true);
+    await_waiter("retyped");
+    clock_sleep_us(1000 * 1000); /* the job's connection may have come first */
+    fixture_sql(db, "COMMIT");
+    PQfinish(db);
+    must(client_wait_status(c, "retyped", "job_state", "done", FOLLOWING_SOON_MS, &e), e);
+    must(client_wait_status(c, "retyped", "follow_state", "running", FOLLOWING_SOON_MS, &e), e);
+    insert_into("retyped (code)", "convert_to('c' || i, 'UTF8')", first, 20);
+    following_soon_in(0, "retyped", first, 20);
+}
+
+/* A bytea's text is not its bytes. */
+static void test_keyset__a_key_of_another_type_is_read_as_it_is_now(void **state)
+{
+    struct client *c = &following.client[0];
+    struct error e = {""};
+    uint64_t first = following_numbers(40);
+    (void)state;
+    fixture_sql(following.db, "CREATE TABLE typed (id bigserial PRIMARY KEY, code text)");
+    rewrite("follow = yes\n[filter typed]\ncapacity = 10000\ntable = typed\nkey = code\ngrace = 1s\n", true);
+    must(client_wait_status(c, "typed", "follow_state", "running", FOLLOWING_SOON_MS, &e), e);
+    must(client_wait_status(c, "typed", "job_state", "done", FOLLOWING_SOON_MS, &e), e);
+    fixture_sql(following.db, "ALTER TABLE typed ALTER code TYPE bytea USING convert_to(code, 'UTF8')");
+    insert_into("typed (code)", "convert_to('c' || i, 'UTF8')", first, 20);
+    following_soon_in(0, "typed", first, 20);
+    fixture_sql(following.db, "ALTER TABLE typed ALTER code TYPE text USING convert_from(code, 'UTF8')");
+    insert_into("typed (code)", "'c' || i", first + 20, 20);
+    following_soon_in(0, "typed", first, 40);
+}
+
+/* The ids of one column are far above those of the other. */
+static void test_keyset__another_id_column_has_no_row_missed(void **state)
+{
+    enum { FEW = 50, FAR = 1000 * 1000 };
+    const char *columns = "i, i + 1000000, 'c' || i";
+    struct client *c = &following.client[0], redis = {0};
+    struct error e = {""};
+    uint64_t first = following_numbers(2 * FEW);
+    (void)state;
+    open_redis(&redis);
+    fixture_sql(following.db,
+                "CREATE TABLE two_ids (id bigint PRIMARY KEY, n bigint NOT NULL UNIQUE, code text)");
+    rewrite("follow = yes\n[filter two]\ncapacity = 10000\ntable = two_ids\nid_column = n\nkey = code\n"
+            "grace = 1s\n",
+            true);
+    must(client_wait_status(c, "two", "follow_state", "running", FOLLOWING_SOON_MS, &e), e);
+    must(client_wait_status(c, "two", "job_state", "done", FOLLOWING_SOON_MS, &e), e);
+    insert_into("two_ids", columns, first, FEW);
+    following_soon_in(0, "two", first, FEW);
+    for (int i = 0; i < 1000 && number_of(&redis, "twinbloom:{two}:marks", "public.two_ids") < FAR; i++)
+        clock_sleep_us(20 * 1000);
+    assert_true(number_of(&redis, "twinbloom:{two}:marks", "public.two_ids") > FAR);
+    client_close(&redis);
+    following_stop();
+    insert_into("two_ids", columns, first + FEW, FEW);
+    rewrite("follow = yes\n[filter two]\ncapacity = 10000\ntable = two_ids\nid_column = id\nkey = code\n"
+            "grace = 1s\n",
+            false);
+    following_start_again();
+    must(client_wait_status(&following.client[0], "two", "follow_state", "running", FOLLOWING_SOON_MS, &e),
+         e);
+    following_soon_in(0, "two", first, 2 * FEW);
+}
+
+/* A schema that comes first in the search_path gets a table of that name. A build reads that one. */
+static void test_keyset__a_table_that_comes_first_is_followed_behind_its_build(void **state)
+{
+    struct client *c = &following.client[0];
+    struct error e = {""};
+    uint64_t first = following_numbers(40);
+    (void)state;
+    fixture_sql(following.db, "CREATE TABLE shadowed (id bigserial PRIMARY KEY, code text)");
+    insert_into("shadowed (code)", "'x' || i", first, 20);
+    rewrite("follow = yes\n[filter shadowed]\ncapacity = 10000\ntable = shadowed\nkey = code\ngrace = 1s\n",
+            true);
+    must(client_wait_status(c, "shadowed", "follow_state", "running", FOLLOWING_SOON_MS, &e), e);
+    must(client_wait_status(c, "shadowed", "job_state", "done", FOLLOWING_SOON_MS, &e), e);
+    fixture_sql(following.db, "CREATE SCHEMA postgres; " /* the role's name */
+                              "CREATE TABLE postgres.shadowed (id bigserial PRIMARY KEY, code text)");
+    insert_into("postgres.shadowed (code)", "'c' || i", first, 20);
+    fixture_ask(&following, 0, "TB.REBUILD shadowed");
+    following_soon_in(0, "shadowed", first, 20);
+    must(client_wait_status(c, "shadowed", "job_state", "done", FOLLOWING_SOON_MS, &e), e);
+    insert_into("postgres.shadowed (code)", "'c' || i", first + 20, 20);
+    following_soon_in(0, "shadowed", first, 40);
+    fixture_sql(following.db, "DROP SCHEMA postgres CASCADE");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +389,10 @@ int main(int argc, char **argv)
             test_keyset__a_filter_that_does_not_grow_gets_its_rows_by_a_rebuild), /* before ids go back */
         cmocka_unit_test(test_keyset__a_large_id_that_is_deleted_hides_none),
         cmocka_unit_test(test_keyset__a_table_that_comes_later_is_followed),
+        cmocka_unit_test(test_keyset__a_key_of_another_type_is_read_as_it_is_now),
+        cmocka_unit_test(test_keyset__a_key_whose_type_changes_while_a_follower_begins),
+        cmocka_unit_test(test_keyset__another_id_column_has_no_row_missed),
+        cmocka_unit_test(test_keyset__a_table_that_comes_first_is_followed_behind_its_build),
         cmocka_unit_test(test_keyset__ids_that_went_back_are_followed),
         cmocka_unit_test(test_keyset__a_build_lowers_a_mark_above_its_own),
         cmocka_unit_test(test_keyset__what_comes_before_an_outbox_is_read_by_ids),

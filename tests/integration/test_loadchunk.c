@@ -343,6 +343,32 @@ static void test_load__of_another_dump_of_the_same_filter_starts_anew(void **sta
     dump_free(&second);
 }
 
+/* A node was taken out of the configuration since a load of this dump was interrupted. */
+static void test_load__on_a_node_that_is_configured_no_more_starts_anew(void **state)
+{
+    (void)state;
+    static const char key[] = "other:{moved}:load";
+    struct error e = {""};
+    struct dump d = {0};
+    char node[40], generation[400];
+    int64_t ignored;
+    two_make_layers(&two, "moved", &d);
+    must(dump_load(&d.piece[0], &two.to, "moved", &e), e);
+    must(dump_load(&d.piece[1], &two.to, "moved", &e), e);
+    redisReply *r = client_command(&two.to_node, "HGET %s generation", key);
+    assert_int_equal(r->type, REDIS_REPLY_STRING);
+    (void)snprintf(node, sizeof(node), "127.0.0.1:%u", two.redis.port);
+    const char *at = strstr(r->str, node);
+    assert_non_null(at);
+    (void)snprintf(generation, sizeof(generation), "%.*s127.0.0.1:1%s", (int)(at - r->str), r->str,
+                   at + strlen(node));
+    freeReplyObject(r);
+    must(client_integer(&two.to_node, &ignored, &e, "HSET %s generation %s", key, generation), e);
+    must(dump_load_all(&d, &two.to, "moved", &e), e);
+    two_all_present(&two.to, "moved", 0, 3000);
+    dump_free(&d);
+}
+
 /* Two clients restore two dumps of one filter at the same time: keys came between the dumps. No piece of one
  * is taken for one of the other, which would be OK by its id, number and shards. */
 static void test_load__of_two_dumps_of_the_same_filter_at_once_does_not_mix(void **state)
@@ -424,6 +450,7 @@ int main(void)
         TEST(test_load__asks_again_for_a_chunk_whose_shard_was_lost),
         TEST(test_load__of_another_dump_starts_anew),
         TEST(test_load__of_another_dump_of_the_same_filter_starts_anew),
+        TEST(test_load__on_a_node_that_is_configured_no_more_starts_anew),
         TEST(test_load__of_two_dumps_of_the_same_filter_at_once_does_not_mix),
         TEST(test_load__gives_way_to_a_filter_that_was_made_meanwhile),
         TEST(test_load__leaves_nothing_that_does_not_expire),

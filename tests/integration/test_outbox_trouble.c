@@ -50,6 +50,9 @@ static void test_outbox_open__refuses_what_cannot_work_and_names_the_remedy(void
     expect_refusal("nonsense", "box", NULL, "dsn is not a connection string");
     outbox_close(outboxes_open(p, "box", "fed"));
     outbox_close(NULL);
+    database_run(pg, "ALTER TABLE box SET UNLOGGED");
+    expect_refusal(p->dsn, "box", "fed",
+                   "a crash of the server would empty it; ALTER TABLE public.box SET LOGGED");
     PQfinish(pg);
 }
 

@@ -3,6 +3,7 @@
 #include "migrate/source/pool.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "tests/integration/database.h"
 
 enum { TIMEOUT_MS = 10000, CONNECTIONS = 4, ROWS = 5, OTHER_ROWS = 7 };
@@ -24,6 +26,7 @@ static void fill(const struct temp_postgres *p, unsigned rows)
 {
     PGconn *pg = database_connect(p, "postgres", "test");
     database_short_links(pg, "shared", rows);
+    database_run(pg, "CHECKPOINT"); /* these outlive a crash */
     PQfinish(pg);
 }
 
@@ -98,9 +101,46 @@ static void test_a_connection_that_comes_back_from_the_server_before__is_used_by
     source_close(before);
 }
 
+/* A process of the server is killed: all sessions end, and the server recovers under its start time. */
+static void crash(const struct temp_postgres *p)
+{
+    PGconn *pg = database_connect(p, "postgres", "test");
+    assert_int_equal(kill((pid_t)PQbackendPID(pg), SIGKILL), 0);
+    uint64_t until = clock_mono_us() + TIMEOUT_MS * UINT64_C(1000);
+    for (PQreset(pg); PQstatus(pg) != CONNECTION_OK; PQreset(pg)) {
+        assert_true(clock_mono_us() < until);
+        clock_sleep_us(20 * 1000);
+    }
+    PQfinish(pg);
+}
+
+/* What was not on disk is lost: ids that a source has seen may be given again. */
+static void test_sources_of_before_a_crash__are_refused_one_and_all(void **state)
+{
+    struct servers *s = *state;
+    struct error e = {0};
+    uint64_t rows;
+    lead_to(s, &s->first);
+    struct source *one = open_source(s);
+    source_rest(one);
+    struct source *other = open_source(s); /* over the same connection */
+    source_rest(other);
+    crash(&s->first);
+    must(source_take(one, &e), &e);
+    assert_int_equal(source_rows_estimate(one, &rows, &e), ERR_UNREACHABLE);
+    source_close(one);
+    assert_int_equal(source_take(other, &e), ERR_UNREACHABLE);
+    source_close(other);
+    struct source *next = open_source(s);
+    assert_int_equal(rows_of(next), ROWS);
+    source_close(next);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_sources_of_before_a_crash__are_refused_one_and_all, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(
             test_a_connection_that_comes_back_from_the_server_before__is_used_by_nobody, setup, teardown),
     };

@@ -287,6 +287,31 @@ static void test_partition__is_away_while_the_scan_passes(void **state)
     every_row_is_present(ROWS);
 }
 
+/* No index covers the ids of a table and its children, so nobody could read them in order. */
+static void test_children__by_inheritance_end_the_build(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char text[600], sql[400];
+    unsigned first = fresh_rows();
+    fixture_sql(fixture.db, "DROP TABLE IF EXISTS child");
+    (void)snprintf(sql, sizeof(sql),
+                   "CREATE TABLE child (LIKE short_link INCLUDING ALL); "
+                   "INSERT INTO child SELECT -n, 'c' || %u + n, '' FROM generate_series(1, 100) AS n",
+                   first);
+    fixture_sql(fixture.db, sql);
+    int64_t before = rebuild_to_mid_scan();
+    fixture_sql(fixture.db, "ALTER TABLE child INHERIT short_link");
+    must(client_wait_status(&fixture.client[0], FILTER, "job_state", "failed", END_MS, &e), e);
+    must(client_status(&fixture.client[0], FILTER, "job_error", text, sizeof(text), &e), e);
+    assert_non_null(strstr(text, "has children by inheritance"));
+    assert_int_equal(fixture_generation(&fixture, 0), before);
+    fixture_sql(fixture.db, "DROP TABLE child");
+    must(client_ok(&fixture.client[0], &e, "TB.REBUILD " FILTER), e);
+    expect_end(before, "done");
+    every_row_is_present(ROWS);
+}
+
 static unsigned times(const char *event)
 {
     char *log = process_log(&fixture.daemon[0].process);
@@ -525,6 +550,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_rows__that_copy_and_triggers_bring_are_found),
         cmocka_unit_test(test_partition__with_lower_ids_is_attached),
         cmocka_unit_test(test_partition__is_away_while_the_scan_passes),
+        cmocka_unit_test(test_children__by_inheritance_end_the_build),
         cmocka_unit_test(test_partition__that_is_new_does_not_have_the_build_begin_again),
         cmocka_unit_test(test_partition__that_is_new_is_noticed_without_a_sweep),
         cmocka_unit_test(test_rename__after_the_cutover_is_healed_and_said),

@@ -118,6 +118,12 @@ static void test_stream_open__wants_a_partitioned_table_published_as_a_whole(voi
                    "parts.whole");
     database_run(pg, "ALTER PUBLICATION pieces SET TABLES IN SCHEMA parts");
     stream_close(streams_open(&t.options));
+    database_run(pg, "ALTER TABLE parts.leaf SET UNLOGGED");
+    streams_refuse(&t.options,
+                   "table parts.whole, or a partition of it, is UNLOGGED: its rows are not in the "
+                   "log that is sent; ALTER TABLE ... SET LOGGED");
+    database_run(pg, "ALTER TABLE parts.leaf SET LOGGED");
+    stream_close(streams_open(&t.options));
     database_run(pg, "ALTER PUBLICATION pieces SET TABLE parts.whole");
     stream_close(streams_open(&t.options));
     t.table.table = "parts.piece";
