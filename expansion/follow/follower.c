@@ -289,6 +289,7 @@ void follower_run(const struct follower_options *options)
     enum err code = begin(t, options, &e);
     while (code == ERR_OK && !follower_stops(t)) {
         uint64_t began = clock_mono_us();
+        t->impossible = false;
         enum err ended = follow(t, &e);
         if (ended == ERR_OK || follower_stops(t))
             continue;

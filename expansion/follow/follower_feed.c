@@ -180,7 +180,6 @@ static enum err open_outbox(struct follower *t, struct error *e)
                                            .outbox = t->o->outbox,
                                            .timeout_ms = t->o->postgres_timeout_ms,
                                            .watch = {follower_watch, t}};
-    t->impossible = false;
     enum err code = outbox_open(&f->outbox, &options, e);
     if (code == ERR_OK)
         code = claim_outbox(t, e);
