@@ -384,20 +384,27 @@ static void test_outbox__has_room_for_two_readers(void **state)
     PQfinish(pg);
 }
 
+static unsigned long behind_colon(const char *field)
+{
+    return strtoul(field + strcspn(field, ":") + 1, NULL, 16);
+}
+
 /* The seconds until the server probes the session of the connection from @port to @server; -1: it does not,
  * or waits for an acknowledgement. */
-static double seconds_to_probe(unsigned server, unsigned port)
+static double seconds_to_probe(unsigned server, unsigned long port)
 {
-    enum { KEEPALIVE = 2, TICKS_A_SECOND = 100 };
-    char line[256];
+    enum { NUMBER, FROM, TO, STATE, QUEUES, TIMER, FIELDS, KEEPALIVE = 2, TICKS_A_SECOND = 100 };
+    char line[256], *field[FIELDS], *rest;
     double seconds = -1;
     FILE *f = fopen("/proc/net/tcp", "re");
     assert_non_null(f);
+    assert_non_null(fgets(line, sizeof(line), f)); /* the names of the fields */
     while (fgets(line, sizeof(line), f) != NULL) {
-        unsigned from, to, timer, ticks;
-        if (sscanf(line, "%*u: %*x:%x %*x:%x %*x %*x:%*x %x:%x", &from, &to, &timer, &ticks) == 4 &&
-            from == server && to == port && timer == KEEPALIVE)
-            seconds = (double)ticks / TICKS_A_SECOND;
+        for (unsigned i = 0; i < FIELDS; i++)
+            assert_non_null(field[i] = strtok_r(i == 0 ? line : NULL, " ", &rest));
+        if (behind_colon(field[FROM]) == server && behind_colon(field[TO]) == port &&
+            strtoul(field[TIMER], NULL, 16) == KEEPALIVE)
+            seconds = (double)behind_colon(field[TIMER]) / TICKS_A_SECOND;
     }
     (void)fclose(f);
     return seconds;
@@ -420,7 +427,7 @@ static void test_outbox__of_a_machine_that_is_gone_is_free_within_a_minute(void 
     double seconds = -1;
     for (int i = 0; i < 100 && seconds < 0; i++) {
         clock_sleep_us(20000);
-        seconds = seconds_to_probe(p->port, (unsigned)strtoul(port, NULL, 10));
+        seconds = seconds_to_probe(p->port, strtoul(port, NULL, 10));
     }
     free(port);
     outbox_close(o);
