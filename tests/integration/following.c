@@ -152,6 +152,62 @@ void following_expect_rows(unsigned d, uint64_t count)
     following_soon(d, first, count);
 }
 
+void following_slots(const char *slot, const char *count)
+{
+    char sql[200];
+    uint64_t deadline = clock_mono_us() + FOLLOWING_SOON_MS * 1000ull;
+    (void)snprintf(sql, sizeof(sql),
+                   "SELECT count(*) FROM pg_replication_slots WHERE slot_name = '%s' AND confirmed_flush_lsn "
+                   "IS NOT NULL",
+                   slot);
+    for (;;) {
+        char *slots = following_value(sql);
+        bool fits = strcmp(slots, count) == 0;
+        free(slots);
+        if (fits)
+            return;
+        if (clock_mono_us() > deadline)
+            fail_msg("not %s slots", count);
+        clock_sleep_us(50 * 1000);
+    }
+}
+
+void following_mark(struct client *redis, const char *filter, const char *table)
+{
+    char sql[100];
+    (void)snprintf(sql, sizeof(sql), "SELECT max(id) FROM %s", table);
+    char *largest = following_value(sql);
+    uint64_t until = clock_mono_us() + FOLLOWING_SOON_MS * 1000ull;
+    for (bool is = false; !is; clock_sleep_us(50 * 1000)) {
+        redisReply *r = client_command(redis, "HGET twinbloom:{%s}:marks %s", filter, table);
+        is = r->type == REDIS_REPLY_STRING && strcmp(r->str, largest) == 0;
+        freeReplyObject(r);
+        if (clock_mono_us() > until)
+            fail_msg("the mark is not %s", largest);
+    }
+    free(largest);
+}
+
+void following_rewrite(const char *filter)
+{
+    struct error e = {""};
+    char filters[512];
+    (void)snprintf(filters, sizeof(filters),
+                   "[filter " FILTER
+                   "]\ncapacity = 400000\nerror_rate = 0.001\ntable = short_link\nkey = code\n"
+                   "where = deleted_at IS NULL\ngrace = 8s\n%s",
+                   filter);
+    const struct daemon_options o = {.nodes = following.node_list,
+                                     .dsn = following.postgres.dsn,
+                                     .service = "check_interval = 100ms\n",
+                                     .expansion = "lease = 2s\nslot_wal_max = 64MiB\n",
+                                     .filters = filters};
+    for (unsigned i = 0; i < following.daemons; i++) {
+        must(daemon_rewrite(&following.daemon[i], &o, &e), e);
+        must(daemon_reload(&following.daemon[i], &e), e);
+    }
+}
+
 /* --- tests for all modes --- */
 
 void following_test_rows_follow(void **state)

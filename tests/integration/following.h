@@ -39,6 +39,13 @@ char *following_value(const char *sql);
 /* Insert @count rows whose keys no client adds, and expect them at coordinator @d. */
 void following_expect_rows(unsigned d, uint64_t count);
 
+/* Wait until Postgres has @count slots of that name that were read once. */
+void following_slots(const char *slot, const char *count);
+/* Wait until the mark of @table is its largest id: then no gap is open. */
+void following_mark(struct client *redis, const char *filter, const char *table);
+/* Reload all coordinators with the filter FILTER, to whose section @filter is added. */
+void following_rewrite(const char *filter);
+
 /* --- tests for all modes --- */
 void following_test_rows_follow(void **state);
 void following_test_late_commits(void **state);

@@ -20,29 +20,9 @@ static int setup(void **state)
     return following_start(LOGICAL "follow = yes\n", "slot_wal_max = 64MiB\n");
 }
 
-static void expect_slots_of(const char *slot, const char *count)
-{
-    char sql[200];
-    uint64_t deadline = clock_mono_us() + FOLLOWING_SOON_MS * 1000ull;
-    (void)snprintf(sql, sizeof(sql),
-                   "SELECT count(*) FROM pg_replication_slots WHERE slot_name = '%s' AND confirmed_flush_lsn "
-                   "IS NOT NULL",
-                   slot);
-    for (;;) {
-        char *slots = following_value(sql);
-        bool fits = strcmp(slots, count) == 0;
-        free(slots);
-        if (fits)
-            return;
-        if (clock_mono_us() > deadline)
-            fail_msg("not %s slots", count);
-        clock_sleep_us(50 * 1000);
-    }
-}
-
 static void expect_slots(const char *count)
 {
-    expect_slots_of(SLOT, count);
+    following_slots(SLOT, count);
 }
 
 static void test_logical__explicit_ids_and_changed_keys_follow(void **state)
@@ -207,23 +187,6 @@ static void test_logical__a_row_that_is_not_visible_while_the_slot_is_made_is_no
     following_soon(0, first, 10);
 }
 
-/* Wait until the mark is the largest id: then no gap is open. */
-static void await_mark(struct client *redis, const char *filter, const char *table)
-{
-    char sql[100];
-    (void)snprintf(sql, sizeof(sql), "SELECT max(id) FROM %s", table);
-    char *largest = following_value(sql);
-    uint64_t until = clock_mono_us() + FOLLOWING_SOON_MS * 1000ull;
-    for (bool is = false; !is; clock_sleep_us(50 * 1000)) {
-        redisReply *r = client_command(redis, "HGET twinbloom:{%s}:marks %s", filter, table);
-        is = r->type == REDIS_REPLY_STRING && strcmp(r->str, largest) == 0;
-        freeReplyObject(r);
-        if (clock_mono_us() > until)
-            fail_msg("the mark is not %s", largest);
-    }
-    free(largest);
-}
-
 /* The slot is made, and the metadata node goes back to before the follower's marks of now. @ends: so does the
  * follower, before it has read what came before the slot. */
 static void goes_back_while_the_slot_is_made(bool ends)
@@ -235,7 +198,7 @@ static void goes_back_while_the_slot_is_made(bool ends)
     following_expect_rows(0, 10);
     unsigned owner = following_owner(0);
     must(client_open(&redis, following.redis[0].port, 10000, &e), e);
-    await_mark(&redis, FILTER, "public.short_link");
+    following_mark(&redis, FILTER, "public.short_link");
     redisReply *marks = client_command(&redis, "DUMP " MARKS);
     assert_int_equal(marks->type, REDIS_REPLY_STRING);
     uint64_t first = following_numbers(10);
@@ -388,26 +351,6 @@ static void test_logical__a_slot_that_goes_while_it_is_opened_leaves_no_gap(void
     following_soon(0, first, 50);
 }
 
-static void rewrite(const char *filter)
-{
-    struct error e = {""};
-    char filters[512];
-    (void)snprintf(filters, sizeof(filters),
-                   "[filter " FILTER
-                   "]\ncapacity = 400000\nerror_rate = 0.001\ntable = short_link\nkey = code\n"
-                   "where = deleted_at IS NULL\ngrace = 8s\n%s",
-                   filter);
-    const struct daemon_options o = {.nodes = following.node_list,
-                                     .dsn = following.postgres.dsn,
-                                     .service = "check_interval = 100ms\n",
-                                     .expansion = "lease = 2s\nslot_wal_max = 64MiB\n",
-                                     .filters = filters};
-    for (unsigned i = 0; i < following.daemons; i++) {
-        must(daemon_rewrite(&following.daemon[i], &o, &e), e);
-        must(daemon_reload(&following.daemon[i], &e), e);
-    }
-}
-
 /* Without a follower the slot only exists during a build. */
 static void test_logical__a_tail_that_is_turned_off_leaves_no_slot(void **state)
 {
@@ -415,7 +358,7 @@ static void test_logical__a_tail_that_is_turned_off_leaves_no_slot(void **state)
     struct error e = {""};
     char by[32];
     following_running(0);
-    rewrite(LOGICAL "follow = no\n");
+    following_rewrite(LOGICAL "follow = no\n");
     expect_slots("0");
     fixture_wait(&following, 0, "follow_state", "none");
     uint64_t first = following_numbers(3000);
@@ -434,7 +377,7 @@ static void test_logical__a_tail_that_is_turned_off_leaves_no_slot(void **state)
     fixture_all_present(&following, 0, first, 3000);
     uint64_t unfollowed = following_numbers(200);
     fixture_insert(following.db, unfollowed, 200);
-    rewrite(LOGICAL "follow = yes\n");
+    following_rewrite(LOGICAL "follow = yes\n");
     following_running(0);
     following_soon(0, unfollowed, 200); /* a new slot does not report these rows */
     expect_slots("1");
@@ -450,8 +393,8 @@ static void test_logical__a_build_does_not_rely_on_a_follower_that_lacks_a_table
     (void)state;
     fixture_sql(following.db, "CREATE TABLE week_1 (id bigserial PRIMARY KEY, code text)");
     fixture_sql(following.db, "CREATE PUBLICATION everything FOR ALL TABLES");
-    rewrite(LOGICAL "follow = yes\n[filter weeks]\ncapacity = 10000\ntable = week_*\nkey = code\n"
-                    "follow_by = logical\npublication = everything\nfollow = yes\n");
+    following_rewrite(LOGICAL "follow = yes\n[filter weeks]\ncapacity = 10000\ntable = week_*\nkey = code\n"
+                              "follow_by = logical\npublication = everything\nfollow = yes\n");
     must(client_wait_status(c, "weeks", "follow_state", "running", FOLLOWING_SOON_MS, &e), e);
     must(client_wait_status(c, "weeks", "job_state", "done", FOLLOWING_ROLL_CALL_MS, &e), e);
     fixture_sql(following.db, "CREATE TABLE week_2 (id bigserial PRIMARY KEY, code text)");
@@ -466,130 +409,8 @@ static void test_logical__a_build_does_not_rely_on_a_follower_that_lacks_a_table
     following_soon_in(0, "weeks", first, 200);
     fixture_ask(&following, 0, "TB.FINISH weeks");
     must(client_wait_status(c, "weeks", "job_state", "done", FOLLOWING_ROLL_CALL_MS, &e), e);
-    rewrite(LOGICAL "follow = yes\n");
+    following_rewrite(LOGICAL "follow = yes\n");
     fixture_sql(following.db, "DROP PUBLICATION everything");
-}
-
-static void load(uint64_t first, uint64_t count)
-{
-    char sql[200];
-    (void)snprintf(sql, sizeof(sql),
-                   "INSERT INTO loaded (code) SELECT 'c' || i FROM generate_series(%llu, %llu) AS i",
-                   (unsigned long long)first, (unsigned long long)(first + count - 1));
-    fixture_sql(following.db, sql);
-}
-
-#define LOADED                                                                                               \
-    "follow = yes\n[filter loaded]\ncapacity = 10000\ntable = loaded\nkey = code\nfollow_by = logical\n"     \
-    "publication = everything\nfollow = yes\n"
-
-/* A table of ten rows, and its filter. */
-static void begin_loaded(uint64_t first)
-{
-    struct client *c = &following.client[0], redis = {0};
-    struct error e = {""};
-    fixture_sql(following.db, "CREATE TABLE loaded (id bigserial PRIMARY KEY, code text)");
-    load(first, 10);
-    fixture_sql(following.db, "CREATE PUBLICATION everything FOR ALL TABLES");
-    rewrite(LOGICAL LOADED);
-    must(client_wait_status(c, "loaded", "follow_state", "running", FOLLOWING_SOON_MS, &e), e);
-    must(client_wait_status(c, "loaded", "job_state", "done", FOLLOWING_ROLL_CALL_MS, &e), e);
-    must(client_open(&redis, following.redis[0].port, 10000, &e), e);
-    await_mark(&redis, "loaded", "public.loaded");
-    client_close(&redis);
-}
-
-static void end_loaded(void)
-{
-    rewrite(LOGICAL "follow = yes\n");
-    expect_slots_of("twinbloom_loaded", "0");
-    fixture_sql(following.db, "DROP PUBLICATION everything");
-    fixture_sql(following.db, "DROP TABLE loaded");
-}
-
-/* What is written into an UNLOGGED table is in no log. A publication of all tables does not refuse it. */
-static void test_logical__rows_of_a_table_that_was_unlogged_are_found(void **state)
-{
-    struct client *c = &following.client[0];
-    struct error e = {""};
-    char by[32];
-    uint64_t first = following_numbers(200);
-    (void)state;
-    begin_loaded(first);
-    fixture_sql(following.db, "ALTER TABLE loaded SET UNLOGGED"); /* between jobs */
-    load(first + 10, 50);
-    fixture_sql(following.db, "ALTER TABLE loaded SET LOGGED");
-    following_soon_in(0, "loaded", first, 60);
-    must(client_wait_status(c, "loaded", "follow_state", "running", FOLLOWING_SOON_MS, &e), e);
-    fixture_ask(&following, 0, "TB.REBUILD loaded HOLD");
-    must(client_wait_status(c, "loaded", "job_step", "hold", FOLLOWING_ROLL_CALL_MS, &e), e);
-    fixture_sql(following.db, "ALTER TABLE loaded SET UNLOGGED");
-    load(first + 60, 40);
-    fixture_sql(following.db, "ALTER TABLE loaded SET LOGGED");
-    fixture_ask(&following, 0, "TB.CUTOVER loaded");
-    must(client_wait_status(c, "loaded", "phase", "SWITCHED", FOLLOWING_ROLL_CALL_MS, &e), e);
-    must(client_status(c, "loaded", "job_caught_up_by", by, sizeof(by), &e), e);
-    following_soon_in(0, "loaded", first, 100);
-    assert_string_equal(by, "rows");
-    fixture_ask(&following, 0, "TB.FINISH loaded");
-    must(client_wait_status(c, "loaded", "job_state", "done", FOLLOWING_ROLL_CALL_MS, &e), e);
-    must(client_wait_status(c, "loaded", "follow_state", "running", FOLLOWING_SOON_MS, &e), e);
-    following_stop(); /* while nobody follows */
-    fixture_sql(following.db, "ALTER TABLE loaded SET UNLOGGED");
-    load(first + 100, 50);
-    fixture_sql(following.db, "ALTER TABLE loaded SET LOGGED");
-    following_start_again();
-    following_soon_in(0, "loaded", first, 150);
-    must(client_wait_status(c, "loaded", "follow_state", "running", FOLLOWING_SOON_MS, &e), e);
-    fixture_sql(following.db, "ALTER TABLE loaded SET UNLOGGED");
-    load(first + 150, 50);
-    must(client_wait_status(c, "loaded", "follow_error",
-                            "table public.loaded, or a partition of it, is UNLOGGED: its rows are not in the "
-                            "log that is sent; ALTER TABLE ... SET LOGGED",
-                            FOLLOWING_SOON_MS, &e),
-         e);
-    fixture_sql(following.db, "ALTER TABLE loaded SET LOGGED");
-    following_soon_in(0, "loaded", first, 200);
-    end_loaded();
-}
-
-/* The name stands for a table that is not published. The former one is there, and unchanged, in another
- * schema. */
-static void test_logical__a_schema_that_takes_the_place_of_another_one_is_noticed(void **state)
-{
-    struct client *c = &following.client[0], redis = {0};
-    struct error e = {""};
-    char sql[200];
-    uint64_t first = following_numbers(20);
-    (void)state;
-    fixture_sql(following.db,
-                "CREATE SCHEMA app; CREATE TABLE app.kept (id bigserial PRIMARY KEY, code text); "
-                "CREATE SCHEMA next; CREATE TABLE next.kept (LIKE app.kept INCLUDING ALL); "
-                "CREATE PUBLICATION kept FOR TABLE app.kept");
-    rewrite(LOGICAL "follow = yes\n[filter kept]\ncapacity = 10000\ntable = app.kept\nkey = code\n"
-                    "follow_by = logical\npublication = kept\nfollow = yes\n");
-    must(client_wait_status(c, "kept", "follow_state", "running", FOLLOWING_SOON_MS, &e), e);
-    must(client_wait_status(c, "kept", "job_state", "done", FOLLOWING_ROLL_CALL_MS, &e), e);
-    fixture_sql(following.db, "INSERT INTO app.kept (code) VALUES ('first')");
-    must(client_open(&redis, following.redis[0].port, 10000, &e), e);
-    await_mark(&redis, "kept", "app.kept");
-    client_close(&redis);
-    fixture_sql(following.db,
-                "BEGIN; ALTER SCHEMA app RENAME TO former; ALTER SCHEMA next RENAME TO app; COMMIT");
-    must(client_wait_status(
-             c, "kept", "follow_error",
-             "publication kept does not have table app.kept; ALTER PUBLICATION kept ADD TABLE app.kept",
-             FOLLOWING_SOON_MS, &e),
-         e);
-    (void)snprintf(sql, sizeof(sql),
-                   "INSERT INTO app.kept (code) SELECT 'c' || i FROM generate_series(%llu, %llu) AS i",
-                   (unsigned long long)first, (unsigned long long)first + 19);
-    fixture_sql(following.db, sql);
-    fixture_sql(following.db, "ALTER PUBLICATION kept ADD TABLE app.kept");
-    following_soon_in(0, "kept", first, 20);
-    rewrite(LOGICAL "follow = yes\n");
-    expect_slots_of("twinbloom_kept", "0");
-    fixture_sql(following.db, "DROP PUBLICATION kept");
 }
 
 /* The publication is missing, so the build reads the rows itself. */
@@ -598,7 +419,7 @@ static void test_logical__a_build_goes_on_without_a_tail_that_cannot_begin(void 
     (void)state;
     struct error e = {""};
     char by[32];
-    rewrite("follow_by = logical\npublication = absent\nfollow = no\n");
+    following_rewrite("follow_by = logical\npublication = absent\nfollow = no\n");
     expect_slots("0");
     fixture_ask(&following, 0, "TB.REBUILD " FILTER);
     uint64_t first = following_numbers(100);
@@ -609,7 +430,7 @@ static void test_logical__a_build_goes_on_without_a_tail_that_cannot_begin(void 
     fixture_all_present(&following, 0, first, 100);
     fixture_ask(&following, 0, "TB.FINISH " FILTER);
     fixture_wait(&following, 0, "job_state", "done");
-    rewrite(LOGICAL "follow = yes\n");
+    following_rewrite(LOGICAL "follow = yes\n");
     following_running(0);
 }
 
@@ -709,8 +530,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_logical__a_publication_that_was_off_while_nobody_followed_leaves_a_gap),
         cmocka_unit_test(test_logical__a_tail_that_is_turned_off_leaves_no_slot),
         cmocka_unit_test(test_logical__a_build_does_not_rely_on_a_follower_that_lacks_a_table),
-        cmocka_unit_test(test_logical__rows_of_a_table_that_was_unlogged_are_found),
-        cmocka_unit_test(test_logical__a_schema_that_takes_the_place_of_another_one_is_noticed),
         cmocka_unit_test(test_logical__a_build_goes_on_without_a_tail_that_cannot_begin),
         cmocka_unit_test(test_logical__a_wal_level_that_is_lowered_while_a_build_runs),
         cmocka_unit_test(test_logical__falls_back_when_too_much_is_kept),
