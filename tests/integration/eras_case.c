@@ -19,11 +19,8 @@ void eras_case_load(void)
 
 int eras_case_set_up(void **state)
 {
-    struct error e = {""};
     (void)state;
-    must(client_ok(&on.client, &e, "FLUSHALL"), e);
-    must(names_init(&on.names, "tb", "f", 1, &e), e);
-    must(log_member_make(on.link, &on.names, 1000, 1, 32768, &e), e);
+    log_redis_make(1000, 1, 32768);
     eras_case_load();
     return 0;
 }

@@ -40,6 +40,14 @@ int log_redis_start(void **state)
     return 0;
 }
 
+void log_redis_make(uint64_t capacity, unsigned lanes, uint32_t shard_bytes)
+{
+    struct error e = {""};
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(log_member_make(on.link, &on.names, capacity, lanes, shard_bytes, &e), e);
+}
+
 int log_redis_stop(void **state)
 {
     (void)state;

@@ -16,6 +16,9 @@ struct log_redis {
 };
 extern struct log_redis on;
 
+/* An empty Redis with a new filter "f", whose names are set: see log_member_make(). */
+void log_redis_make(uint64_t capacity, unsigned lanes, uint32_t shard_bytes);
+
 /* Make generation @number current, by the view as it is now; again if that changes meanwhile. */
 MUST_CHECK enum err log_switch(struct sync_client *l, const struct names *names, uint64_t number,
                                struct error *e);

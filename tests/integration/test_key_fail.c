@@ -16,11 +16,8 @@ static struct solo solo;
 
 static void open_with(uint64_t memory)
 {
-    struct error e = {""};
     const struct control_options o = {.look_interval_us = 20000, .fold_interval_us = 20000, .folds = true};
-    must(client_ok(&on.client, &e, "FLUSHALL"), e);
-    must(names_init(&on.names, "tb", "f", 1, &e), e);
-    must(log_member_make(on.link, &on.names, 10000, 2, 32768, &e), e);
+    log_redis_make(10000, 2, 32768);
     solo_open(&solo, &on.nodes, &on.names, memory, &o);
 }
 

@@ -19,10 +19,7 @@ static struct lane lane; /* the filter's first lane */
 
 static void make(unsigned lanes)
 {
-    struct error e = {""};
-    must(client_ok(&on.client, &e, "FLUSHALL"), e);
-    must(names_init(&on.names, "tb", "f", 1, &e), e);
-    must(log_member_make(on.link, &on.names, 100000, lanes, 32768, &e), e);
+    log_redis_make(100000, lanes, 32768);
     lane_key(&lane.key, &on.names, 0, 1);
 }
 

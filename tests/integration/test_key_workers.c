@@ -170,12 +170,9 @@ static void *look_at_it(void *arg)
 static void with_memory(uint64_t memory)
 {
     static struct worker worker[WORKERS];
-    struct error e = {""};
     pthread_t looker;
     _Atomic bool ends = false;
-    must(client_ok(&on.client, &e, "FLUSHALL"), e);
-    must(names_init(&on.names, "tb", "f", 1, &e), e);
-    must(log_member_make(on.link, &on.names, 100000, LANES, SHARD_BYTES, &e), e);
+    log_redis_make(100000, LANES, SHARD_BYTES);
     atomic_store(&finished, 0);
     memset(begun, 0, sizeof(begun));
     memset(news, 0, sizeof(news));

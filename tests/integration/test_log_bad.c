@@ -22,12 +22,9 @@ static char lane[KEY_NAME_MAX + 1], why[200];
 
 static int set_up(void **state)
 {
-    struct error e = {""};
     struct key_name key;
     (void)state;
-    must(client_ok(&on.client, &e, "FLUSHALL"), e);
-    must(names_init(&on.names, "tb", "f", 1, &e), e);
-    must(log_member_make(on.link, &on.names, 100000, 1, SHARD_BYTES, &e), e);
+    log_redis_make(100000, 1, SHARD_BYTES);
     lane_key(&key, &on.names, 0, 1);
     (void)snprintf(lane, sizeof(lane), "%.*s", (int)key.length, key.text);
     return 0;
@@ -377,14 +374,11 @@ static void test_a_shard_that_is_a_list__is_named_and_stays(void **state)
 /* Among many shards, a lost one does not keep the others out of memory. */
 static void test_a_shard_that_is_missing__leaves_the_others_in_memory(void **state)
 {
-    struct error e = {""};
     struct log_status s;
     char shard[KEY_NAME_MAX + 1];
     uint64_t outside;
     (void)state;
-    must(client_ok(&on.client, &e, "FLUSHALL"), e);
-    must(names_init(&on.names, "tb", "f", 1, &e), e);
-    must(log_member_make(on.link, &on.names, 1000000, 1, 8192, &e), e);
+    log_redis_make(1000000, 1, 8192);
     shard_of(7, shard, &outside);
     assert_int_equal(number("DEL %s", shard), 1);
     open_with(UINT64_MAX, true);

@@ -24,12 +24,9 @@ static char lane[KEY_NAME_MAX + 1], why[200];
 
 static int set_up(void **state)
 {
-    struct error e = {""};
     struct key_name key;
     (void)state;
-    must(client_ok(&on.client, &e, "FLUSHALL"), e);
-    must(names_init(&on.names, "tb", "f", 1, &e), e);
-    must(log_member_make(on.link, &on.names, 100000, 1, SHARD_BYTES, &e), e);
+    log_redis_make(100000, 1, SHARD_BYTES);
     lane_key(&key, &on.names, 0, 1);
     (void)snprintf(lane, sizeof(lane), "%.*s", (int)key.length, key.text);
     return 0;

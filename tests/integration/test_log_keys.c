@@ -38,9 +38,7 @@ static int set_up(void **state)
 {
     struct error e = {""};
     (void)state;
-    must(client_ok(&on.client, &e, "FLUSHALL"), e);
-    must(names_init(&on.names, "tb", "f", 1, &e), e);
-    must(log_member_make(on.link, &on.names, 400000, 2, 1024, &e), e);
+    log_redis_make(400000, 2, 1024);
     for (unsigned i = 0; i < MEMBERS; i++) { /* the last member has no shard in memory */
         const struct log_member_options o = {.nodes = &on.nodes,
                                              .names = &on.names,

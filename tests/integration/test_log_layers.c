@@ -33,13 +33,10 @@ static uint64_t look_us; /* 0: the tests' default */
 
 static int set_up(void **state)
 {
-    struct error e = {""};
     (void)state;
     opened = 0;
     look_us = 0;
-    must(client_ok(&on.client, &e, "FLUSHALL"), e);
-    must(names_init(&on.names, "tb", "f", 1, &e), e);
-    must(log_member_make(on.link, &on.names, CAPACITY, 2, 32768, &e), e);
+    log_redis_make(CAPACITY, 2, 32768);
     return 0;
 }
 

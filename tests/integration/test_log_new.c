@@ -21,9 +21,7 @@ static struct solo solo;
 static void open_as(uint64_t memory, const struct control_options *o)
 {
     struct error e = {""};
-    must(client_ok(&on.client, &e, "FLUSHALL"), e);
-    must(names_init(&on.names, "tb", "f", 1, &e), e);
-    must(log_member_make(on.link, &on.names, 10000, 2, 32768, &e), e);
+    log_redis_make(10000, 2, 32768);
     must(log_view_load(on.link, &on.names, on.view, &e), e);
     on.names.incarnation = on.view->incarnation;
     solo_open(&solo, &on.nodes, &on.names, memory, o);
@@ -240,9 +238,7 @@ static void test_a_new_filter__is_whole_in_memory_without_being_read(void **stat
     struct log_status s;
     const struct control_options o = {.folds = true, .fold_interval_us = 10000, .look_interval_us = 20000};
     (void)state;
-    must(client_ok(&on.client, &e, "FLUSHALL"), e);
-    must(names_init(&on.names, "tb", "f", 1, &e), e);
-    must(log_member_make(on.link, &on.names, 10000, 2, 32768, &e), e);
+    log_redis_make(10000, 2, 32768);
     solo_open(&solo, &on.nodes, &on.names, UINT64_MAX, &o);
     assert_int_equal(solo_ask(&solo, true, 0),
                      KEY_ADDED); /* its block is read, as this is the first request */

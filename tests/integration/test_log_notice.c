@@ -16,10 +16,7 @@ static struct solo solo;
 
 static void open_with(const struct control_options *o)
 {
-    struct error e = {""};
-    must(client_ok(&on.client, &e, "FLUSHALL"), e);
-    must(names_init(&on.names, "tb", "f", 1, &e), e);
-    must(log_member_make(on.link, &on.names, 10000, LANES, 32768, &e), e);
+    log_redis_make(10000, LANES, 32768);
     solo_open(&solo, &on.nodes, &on.names, UINT64_MAX, o);
     solo_tend(&solo);
 }

@@ -19,11 +19,8 @@ static struct log_member folder, other;
 
 static int set_up(void **state)
 {
-    struct error e = {""};
     (void)state;
-    must(client_ok(&on.client, &e, "FLUSHALL"), e);
-    must(names_init(&on.names, "tb", "f", 1, &e), e);
-    must(log_member_make(on.link, &on.names, 10000, 1, 32768, &e), e);
+    log_redis_make(10000, 1, 32768);
     log_members_open(&folder, &on.nodes, &on.names, UINT64_MAX, true);
     log_members_open(&other, &on.nodes, &on.names, UINT64_MAX, false);
     return 0;

@@ -24,10 +24,7 @@ static struct control_options options(bool folds)
 
 static void open_with(uint64_t memory, const struct control_options *o)
 {
-    struct error e = {""};
-    must(client_ok(&on.client, &e, "FLUSHALL"), e);
-    must(names_init(&on.names, "tb", "f", 1, &e), e);
-    must(log_member_make(on.link, &on.names, 100000, LANES, SHARD_BYTES, &e), e);
+    log_redis_make(100000, LANES, SHARD_BYTES);
     has_second = false;
     solo_open(&solo, &on.nodes, &on.names, memory, o);
 }

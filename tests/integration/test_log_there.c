@@ -195,12 +195,9 @@ static void test_memory_of_before_a_failover__does_not_count(void **state)
 /* Bits of a key may be those of keys of another lane, whose entries are lost and folded by themselves. */
 static void test_where_there_are_two_lanes__keys_are_appended(void **state)
 {
-    struct error e = {""};
     struct log_member m;
     (void)state;
-    must(client_ok(&on.client, &e, "FLUSHALL"), e);
-    must(names_init(&on.names, "tb", "f", 1, &e), e);
-    must(log_member_make(on.link, &on.names, 1000, 2, 32768, &e), e);
+    log_redis_make(1000, 2, 32768);
     eras_case_load();
     log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
     uint64_t key = log_members_key_of(on.view, 0, 0);

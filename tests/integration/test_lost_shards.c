@@ -109,14 +109,11 @@ static void wait_until(bool (*is_so)(void), const char *what)
 
 static int set_up(void **state)
 {
-    struct error e = {""};
     (void)state;
     opened = 0;
     look_us = 0;
     shard = (struct key_name){.length = 0}; /* a text */
-    must(client_ok(&on.client, &e, "FLUSHALL"), e);
-    must(names_init(&on.names, "tb", "f", 1, &e), e);
-    must(log_member_make(on.link, &on.names, 100000, 1, 32768, &e), e);
+    log_redis_make(100000, 1, 32768);
     const struct log_view *v = stored();
     names_log_shard(&on.names, (struct shard_id){v->slot[v->current].shape.number, 0, 3}, &shard);
     assert_true(is_there());
@@ -267,9 +264,7 @@ static void test_a_writer_that_makes_many_shards_again__says_that_it_is_there(vo
     struct error e = {""};
     uint8_t answers[1];
     (void)state;
-    must(client_ok(&on.client, &e, "FLUSHALL"), e);
-    must(names_init(&on.names, "tb", "f", 1, &e), e);
-    must(log_member_make(on.link, &on.names, 2000000, 1, 1024, &e), e);
+    log_redis_make(2000000, 1, 1024);
     struct log_member *a = open_member(UINT64_MAX, false);
     look_us = 1000 * 1000;
     struct log_member *b = open_member(0, false);

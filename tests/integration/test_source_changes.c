@@ -288,7 +288,7 @@ static void test_partition__is_away_while_the_scan_passes(void **state)
 }
 
 /* No index covers the ids of a table and its children, so nobody could read them in order. */
-static void test_children__by_inheritance_end_the_build(void **state)
+static void test_children__by_inheritance_end_a_build_that_would_begin_again(void **state)
 {
     (void)state;
     struct error e = {""};
@@ -550,7 +550,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_rows__that_copy_and_triggers_bring_are_found),
         cmocka_unit_test(test_partition__with_lower_ids_is_attached),
         cmocka_unit_test(test_partition__is_away_while_the_scan_passes),
-        cmocka_unit_test(test_children__by_inheritance_end_the_build),
+        cmocka_unit_test(test_children__by_inheritance_end_a_build_that_would_begin_again),
         cmocka_unit_test(test_partition__that_is_new_does_not_have_the_build_begin_again),
         cmocka_unit_test(test_partition__that_is_new_is_noticed_without_a_sweep),
         cmocka_unit_test(test_rename__after_the_cutover_is_healed_and_said),
