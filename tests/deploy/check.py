@@ -312,6 +312,22 @@ class ComposeFiles(unittest.TestCase):
             for key in ("interval", "timeout", "start_period"):
                 seconds(service.get("healthcheck", {}).get(key, "1s"))
 
+    def test_an_engine_can_write_what_it_is_given(self):
+        # Docker Compose copies a config with `content` into the container, and refuses to where its root is read-only.
+        for name, service in self.services:
+            self.assertFalse(service.get("read_only") and service.get("configs"), name)
+
+    def test_the_first_start_of_postgres_is_not_ready(self):
+        # While the image makes the database, a server answers at its Unix socket alone, and then ends.
+        for name, service in self.services:
+            if service["image"].startswith("postgres:"):
+                self.assertIn(" -h 127.0.0.1 ", " ".join(service["healthcheck"]["test"]), name)
+
+    def test_what_is_deployed_comes_back_with_the_machine(self):
+        # With `on-failure` Docker starts nothing that ended with status 0, as all three do when the machine goes down.
+        for name, service in self.files["compose.yaml"]["services"].items():
+            self.assertEqual(service["restart"], "unless-stopped", name)
+
     def test_pages_name_the_same_image_and_ports(self):
         pages = read(ROOT, "docs", "install.md") + read(DEPLOY, "README.md")
         self.assertEqual({service["image"] for name, service in self.services if name.endswith(": twinbloomd")}, {"twinbloom:local"})
