@@ -144,6 +144,8 @@ const struct command command_table[] = {
      .run = command_sub},
     {"INFO", -1, COMMAND_FREE, "State of this coordinator", "server", KEYS_NONE, "[section...]",
      .run = command_info},
+    {"ROLE", 1, COMMAND_FREE, "master without replicas: libraries that choose among servers ask", "server",
+     KEYS_NONE, "", .run = command_master},
     {"TIME", 1, COMMAND_FREE, "Wall clock", "server", KEYS_NONE, "", .run = command_time},
     {"MODULE", -2, COMMAND_FREE, "LIST: names bf, which tools look for", "server", KEYS_NONE, "subcommand",
      .run = command_module},

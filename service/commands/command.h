@@ -120,7 +120,7 @@ command_take_fn command_take_nodes, command_take_doctor, command_take_history, c
     command_take_request;
 command_fn command_ping, command_echo, command_quit, command_hello, command_auth, command_acl_whoami,
     command_select, command_reset, command_sub, command_command, command_info, command_multi, command_exec,
-    command_discard, command_watch, command_unwatch, command_time, command_module;
+    command_discard, command_watch, command_unwatch, command_master, command_time, command_module;
 command_fn command_client_getname, command_client_id, command_client_info, command_client_kill,
     command_client_list, command_client_on_off, command_client_reply, command_client_setinfo,
     command_client_setname, command_client_tracking;

@@ -223,6 +223,16 @@ void command_command(struct client *c, const struct argument *a, size_t count)
         command_sub(c, a, count);
 }
 
+void command_master(struct client *c, const struct argument *a UNUSED, size_t count UNUSED)
+{
+    struct reply r = client_reply_begin(c);
+    reply_array(&r, 3);
+    reply_text(&r, "master");
+    reply_integer(&r, 0); /* of a replication that there is not */
+    reply_array(&r, 0);
+    client_reply_end(c);
+}
+
 void command_time(struct client *c, const struct argument *a UNUSED, size_t count UNUSED)
 {
     uint64_t now = clock_wall_us();

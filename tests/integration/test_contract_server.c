@@ -419,6 +419,21 @@ static void test_info__has_the_sections_that_are_asked_for(void **state)
     freeReplyObject(r);
 }
 
+/* Lettuce's MasterReplica with a list of addresses takes those alone that answer ROLE. */
+static void test_role__is_that_of_info(void **state)
+{
+    (void)state;
+    static const struct exchange rows[] = {
+        {"ROLE", "*3\r\n$6\r\nmaster\r\n:0\r\n*0"},
+        {"role x", ARITY("role")},
+    };
+    RUN(rows);
+    RUN3(rows);
+    redisReply *r = ask("INFO replication");
+    assert_non_null(strstr(r->str, "\r\nrole:master\r\n"));
+    freeReplyObject(r);
+}
+
 static long long info_number(const char *field)
 {
     redisReply *r = ask("INFO");
@@ -481,6 +496,7 @@ int main(void)
         cmocka_unit_test(test_command_info__has_arity_flags_and_keys),
         cmocka_unit_test(test_command_docs__describes_every_command_as_its_arity_has_it),
         cmocka_unit_test(test_info__has_the_sections_that_are_asked_for),
+        cmocka_unit_test(test_role__is_that_of_info),
         cmocka_unit_test(test_info__counts_connections_commands_and_memory),
         cmocka_unit_test(test_info__keeps_the_password_to_itself),
     };
