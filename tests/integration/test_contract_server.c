@@ -419,7 +419,7 @@ static void test_info__has_the_sections_that_are_asked_for(void **state)
     freeReplyObject(r);
 }
 
-/* Lettuce's MasterReplica with a list of addresses takes those alone that answer ROLE. */
+/* Lettuce's MasterReplica with a list of addresses asks each for its ROLE, and fails where one has none. */
 static void test_role__is_that_of_info(void **state)
 {
     (void)state;
