@@ -261,13 +261,14 @@ enum err control_follow_eras(struct control *c, struct error *e)
         control_watch_lanes(c);
     if (c->went_back && code == ERR_OK && is_over(c, action))
         c->went_back = c->writes_again = false;
-    if (c->went_back && code == ERR_OK && action == ERAS_KEEP) {
+    if (c->went_back && code == ERR_OK && action != ERAS_WRITE) {
         bool was_accepted;
         code = eras_doubt_home(&c->eras, c->redis, &f->names, c->view, &was_accepted, e);
         if (code == ERR_OK && was_accepted)
             return error_set(e, ERR_BUSY, "the metadata node went back: all writers write its shards again");
-        if (code == ERR_OK)
-            code = store_again(c, e);
+    }
+    if (c->went_back && code == ERR_OK && action == ERAS_KEEP) {
+        code = store_again(c, e);
         /* A shard is lost, or a foreign key lies there: what mends that comes behind this in a look, and
          * requests do not wait for it. The next look stores positions again. */
         return fold_is_lost(code) ? ERR_OK : code;

@@ -288,9 +288,9 @@ enum err eras_doubt_home(const struct eras *s, struct sync_client *l, const stru
     struct trusted others = {.known = true};
     unsigned unused;
     *was_accepted = false;
-    if (home == NULL || home->id == 0)
+    if (home != NULL && home->id == 0)
         return error_set(e, ERR_UNREACHABLE, "Redis node %s does not answer, or is no master", name);
-    for (unsigned i = 0; i < v->eras.count; i++)
+    for (unsigned i = 0; i < v->eras.count && home != NULL; i++) /* NULL: a cluster that changes just now */
         if (v->eras.id[i] != home->id)
             others.id[others.count++] = v->eras.id[i];
     *was_accepted = others.count < v->eras.count;
