@@ -255,6 +255,7 @@ enum err mutex_acquire(struct mutex **out, const struct mutex_options *options, 
 
 enum err mutex_look(struct sync_client *l, const struct names *names, struct error *e)
 {
+    enum { LEASE_MAX_MS = 3600 * 1000, NO_TTL = -1, GONE = -2 };
     redisReply *holder, *left;
     enum err code = sync_client_filter_command(l, names, "expansion_flag", "GET %b", &holder, e);
     if (code != ERR_OK)
@@ -262,8 +263,12 @@ enum err mutex_look(struct sync_client *l, const struct names *names, struct err
     if (holder->type == REDIS_REPLY_STRING) {
         code = sync_client_filter_command(l, names, "expansion_flag", "PTTL %b", &left, e);
         if (code == ERR_OK) {
-            code = left->integer == -2 ? ERR_OK : busy(holder->str, left->integer, e); /* -2: it is gone */
+            long long ms = left->integer;
             freeReplyObject(left);
+            if (ms == NO_TTL ||
+                ms > LEASE_MAX_MS) /* it was copied without, or the server's clock went back */
+                code = sync_client_filter_command(l, names, "expansion_flag", "PEXPIRE %b 60000", NULL, e);
+            code = code != ERR_OK || ms == GONE ? code : busy(holder->str, ms, e);
         }
     }
     freeReplyObject(holder);

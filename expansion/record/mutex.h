@@ -37,7 +37,7 @@ MUST_CHECK enum err mutex_acquire(struct mutex **out, const struct mutex_options
                                   struct error *e);
 
 /* Check, without taking it, whether the mutex is held: ERR_BUSY as of mutex_acquire(); ERR_UNREACHABLE,
- * ... */
+ * ... A lease without an end gets one, in a minute: a holder that is there renews it before. */
 MUST_CHECK enum err mutex_look(struct sync_client *l, const struct names *names, struct error *e);
 
 const char *mutex_value(const struct mutex *m);

@@ -190,21 +190,6 @@ static void stand_in(struct control *c)
         atomic_store(&c->filter->wants_writer, true);
 }
 
-/* True if the metadata node holds shards: those went back with it, even under an id that the view accepts. */
-static bool home_has_shards(const struct control *c)
-{
-    unsigned home = sync_client_home(c->redis, &c->filter->names);
-    for (unsigned s = 0; s < 2; s++) {
-        const struct held *h = control_held_of(c, s);
-        bool has = h != NULL && h->placement.count == 0; /* in a cluster slots decide */
-        for (unsigned i = 0; h != NULL && i < h->placement.count; i++)
-            has |= h->placement.node[i] == home;
-        if (has)
-            return true;
-    }
-    return false;
-}
-
 /* Only the view went back: the lanes may have been trimmed past its positions, so store positions again. Do
  * not wait for another process's turn here: one that does not know of this may be folding all the time. */
 static enum err store_again(struct control *c, struct error *e)
@@ -234,9 +219,8 @@ uint64_t control_eras_sum(const struct log_view *v)
     return sum;
 }
 
-/* True if the view went back without accepting the nodes' ids, and accepts them by now: all registered
- * writers have written since, or the filter was degraded. Writers that came later know nothing of this, and
- * would say nothing. */
+/* True if the view accepts the nodes' ids, and did not when this process looked last: all registered writers
+ * have written since, or the filter was degraded. */
 static bool is_over(const struct control *c, enum eras_action action)
 {
     return action == ERAS_KEEP && control_eras_sum(c->view) != c->back_eras;
@@ -277,14 +261,22 @@ enum err control_follow_eras(struct control *c, struct error *e)
         control_watch_lanes(c);
     if (c->went_back && code == ERR_OK && is_over(c, action))
         c->went_back = c->writes_again = false;
-    if (c->went_back && code == ERR_OK && action == ERAS_KEEP && !home_has_shards(c)) {
+    if (c->went_back && code == ERR_OK && action != ERAS_WRITE) {
+        bool was_accepted;
+        code = eras_doubt_home(&c->eras, c->redis, &f->names, c->view, &was_accepted, e);
+        if (code == ERR_OK && was_accepted)
+            return error_set(e, ERR_BUSY, "the metadata node went back: all writers write its shards again");
+    }
+    if (c->went_back && code == ERR_OK && action == ERAS_KEEP) {
         code = store_again(c, e);
         /* A shard is lost, or a foreign key lies there: what mends that comes behind this in a look, and
          * requests do not wait for it. The next look stores positions again. */
         return fold_is_lost(code) ? ERR_OK : code;
     }
-    if (c->went_back && code == ERR_OK)
+    if (c->went_back && code == ERR_OK) {
         action = ERAS_WRITE;
+        c->back_eras = control_eras_sum(c->view);
+    }
     if (code == ERR_OK && action == ERAS_KEEP) {
         c->eras_since = 0;
         c->meets_foreign = false;

@@ -251,27 +251,48 @@ enum err eras_say(struct eras *s, struct sync_client *l, const struct names *nam
                : code;
 }
 
-enum err eras_take(struct eras *s, struct sync_client *l, const struct names *names, const struct log_view *v,
-                   enum eras_action action, unsigned *missing, struct error *e)
+/* Let the view accept @ids. */
+static enum err accept(struct sync_client *l, const struct names *names, const struct log_view *v,
+                       const struct trusted *ids, bool is_safe, unsigned *missing, struct error *e)
 {
     struct script_call c = {0};
     long long result = 0;
-    *missing = 0;
     script_begin_view(&c, embedded_eras_take, names);
     script_filter_key(&c, names, "forgotten");
     script_incarnation(&c, names->incarnation);
     log_eras_text(&v->eras, script_argument(&c));
-    log_eras_text(&s->now, script_argument(&c));
-    script_number(&c, action == ERAS_TAKE);
-    enum err code = look_again(s, l, names, v, e);
-    if (code == ERR_OK)
-        code = script_run(&c, l, sync_client_home(l, names), &result, e);
-    script_fini(&c);
+    log_eras_text(ids, script_argument(&c));
+    script_number(&c, is_safe);
+    enum err code = script_run_once(&c, l, names, &result, e);
     if (code == ERR_OK && result < 0)
         code = log_view_another(names, e);
-    if (code == ERR_OK)
-        *missing = (unsigned)result;
+    *missing = code == ERR_OK ? (unsigned)result : 0;
     if (code == ERR_OK && result == 0)
         log_view_notify(l, names);
     return code;
+}
+
+enum err eras_take(struct eras *s, struct sync_client *l, const struct names *names, const struct log_view *v,
+                   enum eras_action action, unsigned *missing, struct error *e)
+{
+    *missing = 0;
+    enum err code = look_again(s, l, names, v, e);
+    return code == ERR_OK ? accept(l, names, v, &s->now, action == ERAS_TAKE, missing, e) : code;
+}
+
+enum err eras_doubt_home(const struct eras *s, struct sync_client *l, const struct names *names,
+                         const struct log_view *v, bool *was_accepted, struct error *e)
+{
+    const char *name = sync_client_name(l, sync_client_home(l, names));
+    const struct replication *home = replications_of_node(&s->there, name);
+    struct trusted others = {.known = true};
+    unsigned unused;
+    *was_accepted = false;
+    if (home != NULL && home->id == 0)
+        return error_set(e, ERR_UNREACHABLE, "Redis node %s does not answer, or is no master", name);
+    for (unsigned i = 0; i < v->eras.count && home != NULL; i++) /* NULL: a cluster that changes just now */
+        if (v->eras.id[i] != home->id)
+            others.id[others.count++] = v->eras.id[i];
+    *was_accepted = others.count < v->eras.count;
+    return *was_accepted ? accept(l, names, v, &others, true, &unused, e) : ERR_OK;
 }

@@ -76,4 +76,9 @@ MUST_CHECK enum err eras_has_said(const struct eras *s, struct sync_client *l, c
 MUST_CHECK enum err eras_take(struct eras *s, struct sync_client *l, const struct names *names,
                               const struct log_view *v, enum eras_action action, unsigned *missing,
                               struct error *e);
+/* The metadata node went back to an older state: let the view not accept its id any more, behind eras_look(),
+ * as its shards went back, too. All writers write again, also those that have not noticed.
+ * *@was_accepted: false: the view did not accept it; nothing was changed. ERR_FENCED as above. */
+MUST_CHECK enum err eras_doubt_home(const struct eras *s, struct sync_client *l, const struct names *names,
+                                    const struct log_view *v, bool *was_accepted, struct error *e);
 #endif

@@ -114,6 +114,36 @@ static void test_an_era_that_nobody_watched__waits_for_all_writers(void **state)
     assert_int_equal(take(ERAS_WRITE), 2);
 }
 
+/* Other nodes have nothing to do with that. What was said of its id before does not count. */
+static void test_home_that_went_back__is_accepted_no_more(void **state)
+{
+    struct error e = {""};
+    struct key_name key;
+    char both[40];
+    bool was_accepted = false;
+    (void)state;
+    eras_case_registers(eras_case_writer[0]);
+    names_filter_key(&on.names, "view", &key);
+    (void)snprintf(both, sizeof(both), "%016x %016llx", 42U, (unsigned long long)lanes_era(&on.client));
+    freeReplyObject(client_command(&on.client, "HSET %b eras %s", key.text, key.length, both));
+    eras_case_load();
+    assert_int_equal(eras_case_look(), ERAS_KEEP);
+    must(say(0, true, &e), e);
+    must(eras_doubt_home(&eras_case_watch, on.link, &on.names, on.view, &was_accepted, &e), e);
+    assert_true(was_accepted);
+    gives(ERR_FENCED, eras_doubt_home(&eras_case_watch, on.link, &on.names, on.view, &was_accepted, &e), e);
+    eras_case_load();
+    assert_true(on.view->eras.count == 1 && on.view->eras.id[0] == 42);
+    assert_int_equal(eras_case_look(), ERAS_WRITE);
+    must(eras_doubt_home(&eras_case_watch, on.link, &on.names, on.view, &was_accepted, &e), e);
+    assert_false(was_accepted);
+    assert_int_equal(take(ERAS_WRITE), 1);
+    must(say(0, true, &e), e);
+    assert_int_equal(take(ERAS_WRITE), 0);
+    assert_int_equal(eras_case_look(), ERAS_KEEP);
+    assert_false(on.view->degraded);
+}
+
 static void test_a_writer_without_memory__degrades_the_filter(void **state)
 {
     struct error e = {""};
@@ -375,6 +405,7 @@ int main(void)
         ERAS_TEST(test_the_id_of_a_node_without_shards__may_stay),
         ERAS_TEST(test_a_node_that_was_promoted__has_its_era_taken_by_all_writers),
         ERAS_TEST(test_an_era_that_nobody_watched__waits_for_all_writers),
+        ERAS_TEST(test_home_that_went_back__is_accepted_no_more),
         ERAS_TEST(test_a_writer_without_memory__degrades_the_filter),
         ERAS_TEST(test_an_era_that_no_writer_answers__degrades_the_filter),
         ERAS_TEST(test_a_writer_that_does_not_know_of_one_that_left__degrades_the_filter),

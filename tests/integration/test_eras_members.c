@@ -141,9 +141,8 @@ static void note(struct past *p)
     }
 }
 
-/* Imitate a failover to a replica that lags: the earlier shards, a lane without its last entries, another
- * id. */
-static void go_back(struct past *p)
+/* Put back the earlier shards, and trim the lane. */
+static void put_back(struct past *p)
 {
     struct error e = {""};
     struct lane lane;
@@ -156,6 +155,13 @@ static void go_back(struct past *p)
         freeReplyObject(p->shard[i]);
     }
     freeReplyObject(client_command(&on.client, "XTRIM %b MAXLEN 1", lane.key.text, lane.key.length));
+}
+
+/* Imitate a failover to a replica that lags: the above, and another id. */
+static void go_back(struct past *p)
+{
+    struct error e = {""};
+    put_back(p);
     must(client_ok(&on.client, &e, "REPLICAOF 127.0.0.1 1"), e);
     must(client_ok(&on.client, &e, "REPLICAOF NO ONE"), e);
 }
@@ -328,6 +334,68 @@ static void test_shards_that_the_node_went_back_behind__are_made_again(void **st
     one_writes_before_the_other(true);
 }
 
+/* Wait until @m has seen the view that was loaded last. */
+static void await_seen(const struct log_member *m)
+{
+    uint64_t until = clock_mono_us() + ERAS_GUARD_MS * UINT64_C(1000);
+    struct log_status s = {.version = 0};
+    while (s.version != on.view->version && clock_mono_us() < until) {
+        clock_sleep_us(5000);
+        control_status(m->control, &s);
+    }
+    assert_int_equal(s.version, on.view->version);
+}
+
+/* The metadata node, which holds the shards, goes back under the id that the view accepts. Of two writers one
+ * has seen the later view. */
+static void test_a_writer_that_has_not_seen_that_home_went_back__writes_again(void **state)
+{
+    struct error e = {""};
+    struct past past;
+    struct key_name key;
+    struct log_member first, second, late;
+    uint8_t answers[KEYS] = {0};
+    (void)state;
+    log_members_open(&first, &on.nodes, &on.names, UINT64_MAX, true);
+    log_members_open(&second, &on.nodes, &on.names, UINT64_MAX, false);
+    assert_int_equal(log_member_added(&first, 5000, 1), 1);
+    assert_int_equal(log_member_added(&second, 5001, 1), 1);
+    eras_await_forgotten(&first);
+    eras_await_forgotten(&second);
+    log_member_pause(&second);
+    note(&past);
+    names_filter_key(&on.names, "view", &key);
+    redisReply *view = client_command(&on.client, "DUMP %b", key.text, key.length);
+    assert_int_equal(log_member_added(&first, 0, KEYS), KEYS);
+    eras_await_forgotten(&first);
+    eras_case_registers(eras_case_writer[0]);
+    eras_case_leaves(eras_case_writer[0]);
+    await_seen(&first);
+    put_back(&past);
+    must(client_ok(&on.client, &e, "RESTORE %b 0 %b REPLACE", key.text, key.length, view->str, view->len), e);
+    freeReplyObject(view);
+    log_member_go_on(&second);
+    log_members_open(&late, &on.nodes, &on.names, UINT64_MAX, false);
+    uint64_t until = clock_mono_us() + ERAS_GUARD_MS * UINT64_C(1000);
+    unsigned present = 0;
+    while ((present < KEYS || first.failing != ERR_OK) && clock_mono_us() < until) {
+        clock_sleep_us(5000);
+        enum err code = log_member_check(&late, 0, KEYS, answers, &e);
+        present = 0;
+        for (unsigned i = 0; i < KEYS; i++)
+            present += code == ERR_OK && answers[i] == KEY_PRESENT;
+    }
+    if (first.failing != ERR_OK)
+        fail_msg("it waits: %s", first.last.text);
+    assert_int_equal(present, KEYS);
+    eras_case_load();
+    assert_false(on.view->degraded);
+    assert_true(log_member_added(&first, KEYS, 1500) > 1000); /* more than its capacity: it grows */
+    log_member_close(&late);
+    log_member_close(&second);
+    log_member_close(&first);
+}
+
 /* Another client's key has replaced a shard, and its node fails over, so that no writer can write all shards.
  * The view accepts the id nevertheless, as otherwise no build could begin that replaces the shards. */
 static void test_a_shard_that_nobody_can_write__degrades_the_filter(void **state)
@@ -498,6 +566,7 @@ int main(void)
         ERAS_TEST(test_a_generation_with_the_number_of_another__is_loaded),
         ERAS_TEST(test_who_writes_first__says_absent_of_nothing_that_others_write),
         ERAS_TEST(test_shards_that_the_node_went_back_behind__are_made_again),
+        ERAS_TEST(test_a_writer_that_has_not_seen_that_home_went_back__writes_again),
         ERAS_TEST(test_a_shard_that_nobody_can_write__degrades_the_filter),
         ERAS_TEST(test_keys_of_a_writer_that_left__are_not_absent_after_a_failover),
         ERAS_TEST(test_keys_of_a_writer_that_left__are_written_by_who_has_them),

@@ -108,6 +108,24 @@ static void test_mutex_acquire__says_who_holds_it(void **state)
     mutex_release(second);
 }
 
+/* Its holder is gone, and its key was copied without a TTL, or the server's clock has gone back. */
+static void test_mutex_look__ends_a_lease_that_does_not_end(void **state)
+{
+    (void)state;
+    static const char *const without[] = {"PERSIST " FLAG, "PEXPIRE " FLAG " 7200000"};
+    struct error e = {""};
+    freeReplyObject(servers_command(&servers, 0, "SET " FLAG " gone/0000000000000001:1 PX 1000"));
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(servers_integer(&servers, 0, without[i]), 1);
+        gives(ERR_BUSY, mutex_look(f.handle.redis, &f.handle.names, &e), e);
+        assert_in_range(servers_integer(&servers, 0, "PTTL " FLAG), 1, 60000);
+    }
+    clock_sleep_us(5000);
+    gives(ERR_BUSY, mutex_look(f.handle.redis, &f.handle.names, &e), e);
+    assert_true(servers_integer(&servers, 0, "PTTL " FLAG) < 60000); /* it is not renewed by a look */
+    assert_int_equal(servers_integer(&servers, 0, "DEL " FLAG), 1);
+}
+
 static void test_mutex_acquire__gives_a_greater_token_each_time(void **state)
 {
     (void)state;
@@ -372,6 +390,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_mutex_acquire__takes_the_key_and_release_deletes_it),
         TEST(test_mutex_acquire__says_who_holds_it),
+        TEST(test_mutex_look__ends_a_lease_that_does_not_end),
         TEST(test_mutex_acquire__gives_a_greater_token_each_time),
         TEST(test_mutex_acquire__gives_no_value_twice_where_the_counter_goes_back),
         TEST(test_mutex_acquire__says_that_redis_is_away),

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A registry is lost while keys are searched to complete it. */
+/* A registry is lost while keys are searched to complete it; or was lost alone. */
 #include "tests/integration/log_redis.h"
 
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include "base/clock.h"
 #include "shard/view/registry.h"
 #include "tests/lib/proxy.h"
@@ -117,10 +118,41 @@ static void test_a_registry_that_is_lost_during_the_search__is_not_complete_with
     sync_client_free(s.link);
 }
 
+static bool names_another(const char *filter)
+{
+    struct error e = {""};
+    struct handle f = {.redis = on.link};
+    bool named = false;
+    must(names_init(&f.names, "tb", filter, strlen(filter), &e), e);
+    f.names.incarnation = 11;
+    must(registry_enter(&f, &named, &e), e);
+    handle_fini(&f);
+    return named;
+}
+
+/* Redis was allowed to evict single keys, and is not any more. What is left names the filter. */
+static void test_a_registry_that_was_evicted__does_not_deny_a_filter(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    leave_only_shards();
+    assert_int_equal(integer("DEL tb:filters"), 1);
+    must(client_ok(&on.client, &e, "SET evicted x EX 1000"), e);
+    must(client_ok(&on.client, &e, "CONFIG SET maxmemory-policy volatile-random"), e);
+    must(client_ok(&on.client, &e, "CONFIG SET maxmemory 1"), e);
+    gives(ERR_REFUSED, client_ok(&on.client, &e, "SET refused x"), e);
+    must(client_ok(&on.client, &e, "CONFIG SET maxmemory 0"), e);
+    must(client_ok(&on.client, &e, "CONFIG SET maxmemory-policy noeviction"), e);
+    assert_int_equal(integer("EXISTS evicted"), 0);
+    assert_true(names_another("f0"));
+    assert_false(names_another("another"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_registry_that_is_lost_during_the_search__is_not_complete_without_its_names),
+        cmocka_unit_test(test_a_registry_that_was_evicted__does_not_deny_a_filter),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -716,6 +716,25 @@ static void test_an_era_that_changes_again__is_answered_again(void **state)
 }
 
 /* Entries that are met after their process has entered the next era are not acknowledged. */
+/* It is executed late, or comes from who has read an earlier view. With each look all would answer again. */
+static void test_an_answer__does_not_stay_where_the_view_has_the_era(void **state)
+{
+    struct error e = {""};
+    uint64_t era;
+    (void)state;
+    fail_over_with(2, 2);
+    answers(&w.writer[0]);
+    answers(&w.writer[1]);
+    struct log_view *before = malloc(sizeof(*before));
+    *before = *w.view;
+    assert_int_equal(taking(&w.writer[0]), 0);
+    gives(ERR_FENCED, roll_answer(&w.writer[1].roll, before, 0, w.writer[1].own, &era, &e), e);
+    free(before);
+    load_view();
+    assert_int_equal(log_view_writer(w.view, w.writer[1].roll.writer)->said_count, 0);
+    all_are_there(&w.writer[1]);
+}
+
 static void test_what_is_met_under_an_era_that_was_left__is_not_acknowledged(void **state)
 {
     struct error e = {""};
@@ -1460,6 +1479,7 @@ int main(void)
         ROLL_TEST(test_a_writer_that_sleeps__is_waited_for),
         ROLL_TEST(test_a_page_of_entries__is_not_all),
         ROLL_TEST(test_an_era_that_changes_again__is_answered_again),
+        ROLL_TEST(test_an_answer__does_not_stay_where_the_view_has_the_era),
         ROLL_TEST(test_what_is_met_under_an_era_that_was_left__is_not_acknowledged),
         ROLL_TEST(test_a_clock_that_is_behind__does_not_hide_what_was_appended),
         ROLL_TEST(test_a_broken_connection__only_has_it_repeated),

@@ -224,6 +224,21 @@ static void test_status__that_is_written_late_is_not_that_of_an_earlier_attempt(
     assert_string_equal(after, now);
 }
 
+/* Its follower is gone, and its key was copied without a TTL. */
+static void test_lease__that_has_no_ttl_ends(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char owner[64];
+    daemon_kill(&fixture.daemon[0]);
+    freeReplyObject(client_command(&redis, "PERSIST " TAIL));
+    get(owner, TAIL, "owner");
+    assert_true(owner[0] != '\0');
+    fixture_insert(fixture.db, ROWS, 1);
+    must(daemon_launch(&fixture.daemon[0], &e), e);
+    await_mark("301");
+}
+
 static int set_up_first(void **state)
 {
     (void)state;
@@ -272,6 +287,7 @@ int main(int argc, char **argv)
                                         set_up_hasty, tear_down),
         cmocka_unit_test_setup_teardown(test_status__that_is_written_late_is_not_that_of_an_earlier_attempt,
                                         set_up_hasty, tear_down),
+        cmocka_unit_test_setup_teardown(test_lease__that_has_no_ttl_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_mark__of_a_later_job_is_begun_at, set_up_first, tear_down),
     };
     if (argc > 1)

@@ -63,7 +63,7 @@ static const struct control controls[] = {
     {"create", "BF.RESERVE", "created", "The filter ", " is created.", NULL, NULL},
     {"delete", "DEL", "deleted", "The filter ", " is deleted.", "deletes the filter and its keys",
      "Delete the filter %s and all its keys?"},
-    {"trust", "TB.TRUST", "trusted", "The filter ", " is healthy again.",
+    {"trust", "TB.TRUST", "trusted", "The filter ", " is healthy.",
      "lets keys that were lost be reported absent",
      "Keys of %s that Redis has lost will be reported absent. Accept that?"},
 };

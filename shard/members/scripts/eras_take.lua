@@ -1,4 +1,4 @@
--- Accept other replication ids of the shards' nodes.
+-- Accept other replication ids of the shards' nodes, or one less.
 -- KEYS: view, generations whose shards will be deleted.
 -- ARGV: incarnation, the ids that the view has, the ids that it takes, 1 if nothing was lost. If something may be lost,
 -- all writers must have written what they have of the current generation (eras_say.lua).
@@ -33,7 +33,7 @@ if not partly then missing = missing + doubtful end
 if ARGV[4] ~= '1' and missing > 0 then return missing end
 redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 redis.call('HSET', KEYS[1], 'eras', ARGV[3])
-for id in string.gmatch(ARGV[3], '[^ ]+') do
+for id in string.gmatch(ARGV[3], '%x+') do -- '-': none
   if not string.find(ARGV[2], id, 1, true) then note_history(KEYS[1], id) end
 end
 if ARGV[4] ~= '1' then

@@ -1,12 +1,13 @@
 -- Say that none of a writer's entries is missing in a lane under an era. This replaces what the writer said of that
 -- lane before.
 -- KEYS: view. ARGV: incarnation, the writer's field, lane, the lane's number, era.
--- Returns 1: said; 0: the view has changed, or the lane has another stream there; -1: the writer is not registered.
+-- Returns 1: said; 0: the view has changed, has that era by now, or the lane has another stream there; -1: the writer
+-- is not registered.
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', 'deleting', 'lanes', ARGV[2])
 if view[1] ~= ARGV[1] or view[2] ~= '3' or view[3] ~= '0' then return 0 end
 local i, named = 0, false
-for number in string.gmatch(view[4], '(%d+):[^,]+') do
-  named = named or (i == tonumber(ARGV[3]) and number == ARGV[4])
+for number, era in string.gmatch(view[4], '(%d+):([^,]+)') do
+  named = named or (i == tonumber(ARGV[3]) and number == ARGV[4] and era ~= ARGV[5])
   i = i + 1
 end
 if not named then return 0 end

@@ -10,10 +10,11 @@ if ARGV[4] == 'new' then
   if was and was ~= ARGV[2] then return 0 end
   if ARGV[5] ~= 'list' and redis.call('HEXISTS', KEYS[1], '{complete}') == 0 then
     -- Filters that were made before there was a registry are in the list. What lies on this node alone is lost
-    -- together, unless Redis evicts single keys.
+    -- together, unless Redis evicts single keys, or did, under another policy.
     if ARGV[5] ~= 'alone' or redis.call('EXISTS', KEYS[2]) == 1 then return -1 end
     local policy = string.match(redis.call('INFO', 'memory'), 'maxmemory_policy:(%a+)')
     if policy ~= 'noeviction' and policy ~= 'volatile' then return -1 end
+    if not string.find(redis.call('INFO', 'stats'), 'evicted_keys:0%c') then return -1 end
     redis.call('HSET', KEYS[1], '{complete}', 1)
   end
 end

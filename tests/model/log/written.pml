@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The shards' node fails over and loses what was folded, while the pointer between two generations may go back. Writers,
  * any of which may stop for any time, write what they have in memory of the generation that they know is read, and say so;
- * when all have, the view takes the node's era. A reader by blocks. The lane was trimmed. README.md says what is left out.
+ * when all have, the view takes the node's era. A reader by blocks. The lane was trimmed. With BACKS the node also goes
+ * back under the id that the view accepts; who notices has the view accept it no more. README.md says what is left out.
  *
  * denied: the reader says "absent" of the key, which was acknowledged and folded into both generations. */
 
 #ifndef WRITERS
 #define WRITERS 2
+#endif
+#ifndef BACKS
+#define BACKS 0
 #endif
 #define NOTHING 255
 
@@ -100,8 +104,17 @@ proctype operator()
 
 proctype failover()
 {
+    byte n, w;
     do
     :: atomic { era < 3 -> shard[0] = false; shard[1] = false; era++ }
+    :: atomic { n < BACKS && view_era == era -> n++;
+           shard[0] = false; shard[1] = false; view_era = 0;
+#ifndef SAID_STAYS
+           for (w : 0 .. WRITERS - 1) {
+               said_era[w] = 0
+           }
+#endif
+           w = 0 }
     :: break
     od
 }
