@@ -20,7 +20,7 @@ enum {
     RETRY_MAX_US = 5 * 1000 * 1000,
     RETRY_IMPOSSIBLE_US = 60 * 1000 * 1000,
     TABLES_US = 2 * 1000 * 1000,     /* pause between looks at which tables a pattern means, at least */
-    NAMES_US = 30 * 1000 * 1000,     /* the same, of tables that are named */
+    NAMES_US = 10 * 1000 * 1000,     /* the same, of tables that are named */
     TABLES_SHARE = 50,               /* and at least this many times as long as the last one took */
     ATTEMPTS_APART_US = 1000 * 1000, /* pause between attempts while another coordinator has the lease */
 };
