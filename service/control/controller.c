@@ -112,10 +112,11 @@ static enum err load_kept(struct controller *k, struct filter_state *w, const st
             w->dropped_at = clock_mono_us();
             return error_prefix(e, code, "it is not deleted yet");
         }
+        if (code != ERR_NOT_FOUND)
+            code = handle_load_any(&k->handle, &k->view, e);
     }
-    if (code == ERR_OK || code == ERR_BUSY || code == ERR_CONFLICT)
-        code = handle_load(&k->handle, &k->view, e);
-    return code;
+    return code == ERR_OK && k->view.deleting ? error_set(e, ERR_NOT_FOUND, "the filter is being deleted")
+                                              : code;
 }
 
 /* Decide whether to follow the filter's table: always, or in all coordinators while a job that relies on it

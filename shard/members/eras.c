@@ -134,7 +134,7 @@ enum err eras_look(struct eras *s, struct sync_client *l, const struct names *na
                    enum eras_action *out, struct error *e)
 {
     bool is_cluster = sync_client_nodes(l)->cluster != NULL;
-    enum err code = sync_client_replications(l, &s->there, e);
+    enum err code = sync_client_replications(l, &s->seen, &s->there, e);
     if (code == ERR_OK && !is_cluster)
         code = check_addresses(s, e);
     if (code == ERR_OK)

@@ -351,7 +351,7 @@ enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane, 
         code = is_missing(&there, e);
     if (code != ERR_OK || page.era == there.era)
         return code;
-    code = sync_client_replications(r->redis, &now, e);
+    code = sync_client_replications(r->redis, NULL, &now, e);
     const struct replication *node = replications_of_id(&now, page.era);
     bool goes_on = was != NULL && was->id == there.era && node != NULL && replication_goes_on(was, node);
     bool stays = replications_of_id(&now, there.era) != NULL; /* the lane's slot has left with all entries */
@@ -366,7 +366,7 @@ enum err roll_goes_on(struct sync_client *l, const struct replication *was, uint
 {
     struct replications now = {0};
     *out = false;
-    enum err code = was->id == 0 ? ERR_OK : sync_client_replications(l, &now, e);
+    enum err code = was->id == 0 ? ERR_OK : sync_client_replications(l, NULL, &now, e);
     const struct replication *node = replications_of_id(&now, era);
     *out = code == ERR_OK && node != NULL && replication_goes_on(was, node);
     replications_fini(&now);

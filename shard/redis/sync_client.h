@@ -118,9 +118,10 @@ MUST_CHECK enum err sync_client_filter_command(struct sync_client *l, const stru
 
 /* Ask all masters of @l now for their replication ids (replication.h): all nodes of the list; in a cluster
  * also masters without slots. Fills *@out anew. A master that cannot be asked gets the id 0; one that has
- * become a replica also gets the id 0, with its run_id. ERR_UNREACHABLE, ERR_TIMEOUT: no node says which
- * masters there are. ERR_REFUSED: the user may not call INFO. ERR_RANGE: too many masters. ERR_PARSE,
- * ERR_NOMEM. */
-MUST_CHECK enum err sync_client_replications(struct sync_client *l, struct replications *out,
-                                             struct error *e);
+ * become a replica also gets the id 0, with its run_id. @known (may be NULL): an earlier result, from which
+ * what a node cannot change under one id is taken: its run_id, and the bytes received. ERR_UNREACHABLE,
+ * ERR_TIMEOUT: no node says which masters there are. ERR_REFUSED: the user may not call INFO. ERR_RANGE: too
+ * many masters. ERR_PARSE, ERR_NOMEM. */
+MUST_CHECK enum err sync_client_replications(struct sync_client *l, const struct replications *known,
+                                             struct replications *out, struct error *e);
 #endif

@@ -97,7 +97,7 @@ static enum err has_lived(struct sync_client *l, const struct names *names, cons
             *out &= said->history[i].id == 0 || has(seen->id, seen->count, said->history[i].id);
     if (!*out)
         return ERR_OK;
-    enum err code = sync_client_replications(l, &now, e);
+    enum err code = sync_client_replications(l, NULL, &now, e);
     const struct replication *there =
         replications_of_node(&now, sync_client_name(l, sync_client_home(l, names)));
     *out = code == ERR_OK && there != NULL && there->id != 0 && !has(seen->id, seen->count, there->id) &&

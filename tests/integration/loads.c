@@ -137,7 +137,7 @@ static void accept_eras(void)
 {
     struct error e = {""};
     struct replications found = {0};
-    if (sync_client_replications(loads.link, &found, &e) != ERR_OK)
+    if (sync_client_replications(loads.link, NULL, &found, &e) != ERR_OK)
         fail_msg("%s", e.text);
     loads.eras = (struct trusted){.known = true};
     for (unsigned i = 0; i < found.count; i++) {

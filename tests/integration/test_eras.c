@@ -42,6 +42,38 @@ static enum err say(unsigned i, bool all, struct error *e)
     return eras_say(&eras_case_watch, on.link, &on.names, on.view, eras_case_writer[i], &what, e);
 }
 
+/* Ask the server, of which @known tells other things than it does. True: these were believed. */
+static bool believes(const struct replications *known)
+{
+    struct error e = {""};
+    struct replications found = {0};
+    must(sync_client_replications(on.link, known, &found, &e), e);
+    assert_int_equal(found.count, 1);
+    bool believed = found.one[0].run == 1;
+    assert_true(found.one[0].run != 0 && believed == (found.one[0].received == 2));
+    replications_fini(&found);
+    return believed;
+}
+
+static void test_what_a_server_has_under_one_id__is_asked_once(void **state)
+{
+    struct error e = {""};
+    struct replications known = {0};
+    (void)state;
+    must(sync_client_replications(on.link, NULL, &known, &e), e);
+    known.one[0].run = 1;
+    known.one[0].received = 2;
+    assert_true(believes(&known));
+    assert_false(believes(NULL));
+    renew();
+    assert_false(believes(&known));
+    known.one[0].id = lanes_era(&on.client);
+    assert_true(believes(&known));
+    (void)snprintf(known.one[0].node, sizeof(known.one[0].node), "another");
+    assert_false(believes(&known));
+    replications_fini(&known);
+}
+
 static void test_an_era_that_was_watched__is_taken_at_once(void **state)
 {
     (void)state;
@@ -401,6 +433,7 @@ static void test_a_writer_in_doubt__is_waited_for_where_it_may_know(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        ERAS_TEST(test_what_a_server_has_under_one_id__is_asked_once),
         ERAS_TEST(test_an_era_that_was_watched__is_taken_at_once),
         ERAS_TEST(test_the_id_of_a_node_without_shards__may_stay),
         ERAS_TEST(test_a_node_that_was_promoted__has_its_era_taken_by_all_writers),
