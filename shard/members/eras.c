@@ -19,9 +19,25 @@ void eras_fini(struct eras *s)
     replications_fini(&s->there);
 }
 
-/* Find the ids of the nodes that hold shards of either generation. */
-static enum err find(struct sync_client *l, const struct names *names, const struct log_view *v,
-                     struct trusted *out, struct error *e)
+/* Take the ids of the nodes of @g from @there, which was asked for just now. False: one is not in it. */
+static bool take(const struct replications *there, struct sync_client *l, const struct names *names,
+                 const struct generation *g, struct trusted *out)
+{
+    struct placement placement;
+    struct error ignored;
+    bool all = placement_resolve(&placement, names, g, sync_client_nodes(l), &ignored) == ERR_OK;
+    *out = (struct trusted){.known = true};
+    for (unsigned i = 0; all && i < placement.count; i++) {
+        const struct replication *one = replications_of_node(there, sync_client_name(l, placement.node[i]));
+        all = one != NULL && one->id != 0 && trusted_add(out, one->id);
+    }
+    return all;
+}
+
+/* Find the ids of the nodes that hold shards of either generation. @there: the nodes as they were asked just
+ * now; NULL: ask them. */
+static enum err find(const struct replications *there, struct sync_client *l, const struct names *names,
+                     const struct log_view *v, struct trusted *out, struct error *e)
 {
     struct trusted one;
     enum err code = ERR_OK;
@@ -29,7 +45,8 @@ static enum err find(struct sync_client *l, const struct names *names, const str
     for (unsigned s = 0; s < 2 && code == ERR_OK; s++) {
         if (v->slot[s].shape.number == 0)
             continue;
-        code = shards_eras(l, names, &v->slot[s].shape, &one, e);
+        if (there == NULL || !take(there, l, names, &v->slot[s].shape, &one))
+            code = shards_eras(l, names, &v->slot[s].shape, &one, e);
         for (unsigned i = 0; i < one.count && code == ERR_OK; i++)
             if (!trusted_add(out, one.id[i]))
                 code = error_set(e, ERR_RANGE, "there are more than %d masters", REPLICATIONS_MAX);
@@ -138,7 +155,7 @@ enum err eras_look(struct eras *s, struct sync_client *l, const struct names *na
     if (code == ERR_OK && !is_cluster)
         code = check_addresses(s, e);
     if (code == ERR_OK)
-        code = is_cluster ? find_with_slots(&s->there, &s->now, e) : find(l, names, v, &s->now, e);
+        code = is_cluster ? find_with_slots(&s->there, &s->now, e) : find(&s->there, l, names, v, &s->now, e);
     if (code != ERR_OK)
         return code;
     *out = judge(s, v, is_cluster);
@@ -178,7 +195,7 @@ static enum err look_again(const struct eras *s, struct sync_client *l, const st
                            const struct log_view *v, struct error *e)
 {
     struct trusted again;
-    enum err code = find(l, names, v, &again, e);
+    enum err code = find(NULL, l, names, v, &again, e);
     return code == ERR_OK && !shards_eras_equal(&again, &s->now)
                ? error_set(e, ERR_FENCED, "a node of the shards has changed its replication id again")
                : code;
