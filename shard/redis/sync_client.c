@@ -288,29 +288,33 @@ static enum err ask_section(struct sync_client *l, unsigned where, const char *s
                             struct replication *out, struct error *e)
 {
     redisReply *reply;
-    out->id = 0;
     enum err code = sync_client_command(l, where, &reply, e, "INFO %s", section);
-    if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT)
-        return ERR_OK;
-    if (code == ERR_OK) {
-        code = reply->type == REDIS_REPLY_STRING ? replication_parse_info(out, reply->str, reply->len, e)
-                                                 : error_set(e, ERR_PARSE, "unexpected reply to INFO");
-        freeReplyObject(reply);
-    }
-    return code == ERR_OK ? ERR_OK : error_prefix(e, code, "Redis node %s", out->node);
+    if (code != ERR_OK)
+        return code;
+    code = reply->type == REDIS_REPLY_STRING ? replication_parse_info(out, reply->str, reply->len, e)
+                                             : error_set(e, ERR_PARSE, "unexpected reply to INFO");
+    freeReplyObject(reply);
+    return code;
 }
 
 /* INFO ALL costs Redis as much as thirty times the section, and each filter asks once a second. */
 static enum err ask_replication(struct sync_client *l, unsigned where, const struct replications *known,
                                 struct replication *out, struct error *e)
 {
+    const struct replication *was = NULL;
     (void)snprintf(out->node, sizeof(out->node), "%s", sync_client_name(l, where));
     enum err code = ask_section(l, where, "replication", out, e);
-    const struct replication *was = known != NULL && out->id != 0 ? replications_of_id(known, out->id) : NULL;
-    if (code != ERR_OK || was == NULL || strcmp(was->node, out->node) != 0)
-        return code == ERR_OK ? ask_section(l, where, "ALL", out, e) : code;
-    out->run = was->run;
-    out->received = was->received;
+    if (code == ERR_OK && known != NULL && out->id != 0)
+        was = replications_of_id(known, out->id);
+    if (was != NULL && strcmp(was->node, out->node) == 0) {
+        out->run = was->run;
+        out->received = was->received;
+    } else if (code == ERR_OK) {
+        code = ask_section(l, where, "ALL", out, e);
+    }
+    if (code != ERR_UNREACHABLE && code != ERR_TIMEOUT)
+        return code == ERR_OK ? ERR_OK : error_prefix(e, code, "Redis node %s", out->node);
+    out->id = 0;
     return ERR_OK;
 }
 
