@@ -188,7 +188,7 @@ void following_mark(struct client *redis, const char *filter, const char *table)
     free(largest);
 }
 
-void following_rewrite(const char *filter)
+void following_configure(const char *expansion, const char *filter, bool load)
 {
     struct error e = {""};
     char filters[512];
@@ -200,12 +200,18 @@ void following_rewrite(const char *filter)
     const struct daemon_options o = {.nodes = following.node_list,
                                      .dsn = following.postgres.dsn,
                                      .service = "check_interval = 100ms\n",
-                                     .expansion = "lease = 2s\nslot_wal_max = 64MiB\n",
+                                     .expansion = expansion,
                                      .filters = filters};
     for (unsigned i = 0; i < following.daemons; i++) {
         must(daemon_rewrite(&following.daemon[i], &o, &e), e);
-        must(daemon_reload(&following.daemon[i], &e), e);
+        if (load)
+            must(daemon_reload(&following.daemon[i], &e), e);
     }
+}
+
+void following_rewrite(const char *filter)
+{
+    following_configure("lease = 2s\nslot_wal_max = 64MiB\n", filter, true);
 }
 
 /* --- tests for all modes --- */

@@ -43,7 +43,10 @@ void following_expect_rows(unsigned d, uint64_t count);
 void following_slots(const char *slot, const char *count);
 /* Wait until the mark of @table is its largest id: then no gap is open. */
 void following_mark(struct client *redis, const char *filter, const char *table);
-/* Reload all coordinators with the filter FILTER, to whose section @filter is added. */
+/* Configure all coordinators anew: @expansion, and the filter FILTER, to whose section @filter is added.
+ * @load: and reload them. */
+void following_configure(const char *expansion, const char *filter, bool load);
+/* As above, for followers by a slot. */
 void following_rewrite(const char *filter);
 
 /* --- tests for all modes --- */

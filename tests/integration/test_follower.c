@@ -122,23 +122,7 @@ static void test_keyset__a_large_id_that_is_deleted_hides_none(void **state)
 
 static void rewrite(const char *lines, bool load)
 {
-    struct error e = {""};
-    char filters[512];
-    (void)snprintf(filters, sizeof(filters),
-                   "[filter " FILTER
-                   "]\ncapacity = 400000\nerror_rate = 0.001\ntable = short_link\nkey = code\n"
-                   "where = deleted_at IS NULL\ngrace = 8s\n%s",
-                   lines);
-    const struct daemon_options o = {.nodes = following.node_list,
-                                     .dsn = following.postgres.dsn,
-                                     .service = "check_interval = 100ms\n",
-                                     .expansion = "lease = 2s\nfollow_interval = 100ms\n",
-                                     .filters = filters};
-    for (unsigned i = 0; i < following.daemons; i++) {
-        must(daemon_rewrite(&following.daemon[i], &o, &e), e);
-        if (load)
-            must(daemon_reload(&following.daemon[i], &e), e);
-    }
+    following_configure("lease = 2s\nfollow_interval = 100ms\n", lines, load);
 }
 
 /* Nobody has followed since ids went back. */

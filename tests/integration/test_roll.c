@@ -715,7 +715,6 @@ static void test_an_era_that_changes_again__is_answered_again(void **state)
     all_are_there(&w.writer[1]);
 }
 
-/* Entries that are met after their process has entered the next era are not acknowledged. */
 /* It is executed late, or comes from who has read an earlier view. With each look all would answer again. */
 static void test_an_answer__does_not_stay_where_the_view_has_the_era(void **state)
 {
@@ -735,6 +734,7 @@ static void test_an_answer__does_not_stay_where_the_view_has_the_era(void **stat
     all_are_there(&w.writer[1]);
 }
 
+/* Entries that are met after their process has entered the next era are not acknowledged. */
 static void test_what_is_met_under_an_era_that_was_left__is_not_acknowledged(void **state)
 {
     struct error e = {""};
