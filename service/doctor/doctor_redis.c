@@ -75,10 +75,14 @@ static void look_at(struct doctor *d, struct doctor_node *n)
     struct error e;
     redisReply *r = NULL;
     if (sync_client_command(d->redis, n->where, &r, &e, "INFO") != ERR_OK) {
-        doctor_tell(d, DOCTOR_PROBLEM, n->name,
-                    "start it; check its address, user and password in [redis], and that this machine "
-                    "reaches it; name a master, no replica",
-                    "%s", e.text);
+        doctor_tell(
+            d, DOCTOR_PROBLEM, n->name,
+            d->o->nodes->sentinels != NULL
+                ? "start it and its sentinels; check `sentinel`, `master`, user and password in [redis], "
+                  "and that this machine reaches them"
+                : "start it; check its address, user and password in [redis], and that this machine "
+                  "reaches it; name a master, no replica",
+            "%s", e.text);
         return;
     }
     n->info = r;

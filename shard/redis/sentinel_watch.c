@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is: connect to one sentinel, and ask it for the address of each master again and again.
- * Possible failure modes are: a sentinel that is down (try the next one), one that does not know the master
- * (logged once), one that is cut off from the others and names the old master (whoever connects there finds
- * no master, or nobody, and wants the address again: after a while the next sentinel is asked). */
+ * Possible failure modes are: a sentinel that is down (logged once; try the next one), one that does not know
+ * the master (logged once), one that is cut off from the others and names the old master (whoever connects
+ * there finds no master, or nobody, and wants the address again: after a while the next sentinel is asked).
+ */
 #include "shard/redis/sentinel_watch.h"
 
 #include <stdio.h>
@@ -27,8 +28,10 @@ struct sentinel_watch {
     unsigned timeout_ms;
     pthread_t thread;
     atomic_bool ends;
-    unsigned turn, doubts;
+    unsigned turn; /* the sentinel that is asked */
+    unsigned doubts;
     bool complained[GENERATION_NODES_MAX]; /* by master: it was logged that the sentinels do not know it */
+    bool down[GENERATION_NODES_MAX]; /* by sentinel: it was logged, and none of its answers came since */
 };
 
 static bool is_address(const redisReply *r)
@@ -102,8 +105,10 @@ static enum err stay_with(struct sentinel_watch *w, struct sync_connection *aske
     w->doubts = 0;
     while (code == ERR_OK && !atomic_load(&w->ends) && w->doubts < DOUBTS_MAX) {
         code = ask_all(w, asked, e);
-        if (code == ERR_OK)
+        if (code == ERR_OK) {
+            w->down[w->turn] = false;
             pause_ms(w, ASK_MS);
+        }
     }
     return code;
 }
@@ -114,17 +119,20 @@ static void *run(void *arg)
     while (!atomic_load(&w->ends)) {
         struct sync_connection *asked = NULL;
         struct error e = {""};
-        const struct node *n = &w->asked.node[w->turn++ % w->asked.count];
+        const struct node *n = &w->asked.node[w->turn];
         enum err code = sync_connection_open(&asked, &w->asked, n, "twinbloom-sentinels", w->timeout_ms,
                                              w->timeout_ms, &e);
         if (code == ERR_OK)
             code = stay_with(w, asked, &e);
         sync_connection_close(asked);
-        if (code != ERR_OK) {
+        if (code != ERR_OK && !w->down[w->turn])
             log_warn("sentinel_down", "node=%s code=%s error=%s", n->name, error_name(code),
                      log_quote(e.text));
+        if (code != ERR_OK) {
+            w->down[w->turn] = true;
             pause_ms(w, AWAY_MS);
         }
+        w->turn = (w->turn + 1) % w->asked.count;
     }
     return NULL;
 }

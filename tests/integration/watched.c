@@ -17,13 +17,22 @@
             fail_msg("%s: %s", #expression, (e).text);                                                       \
     } while (0)
 
-static void start_sentinel(struct watched *w, unsigned i)
+static void launch_sentinel(struct watched *w, unsigned i)
 {
     struct error e = {""};
     char path[PATH_MAX + 32], log[PATH_MAX + 32];
-    w->port[i] = process_free_port();
     (void)snprintf(path, sizeof(path), "%s/%u.conf", w->files, i);
     (void)snprintf(log, sizeof(log), "%s/%u.log", w->files, i);
+    const char *const argv[] = {temp_redis_program(), path, "--sentinel", NULL};
+    must(process_start(&w->sentinel[i], argv, log, &e), e);
+    must(client_wait_ping(w->port[i], 10000, &w->sentinel[i], &e), e);
+}
+
+static void start_sentinel(struct watched *w, unsigned i)
+{
+    char path[PATH_MAX + 32];
+    w->port[i] = process_free_port();
+    (void)snprintf(path, sizeof(path), "%s/%u.conf", w->files, i);
     FILE *to = fopen(path, "we");
     assert_non_null(to);
     (void)fprintf(to,
@@ -31,9 +40,19 @@ static void start_sentinel(struct watched *w, unsigned i)
                   "sentinel down-after-milliseconds main 700\nsentinel failover-timeout main 4000\n",
                   w->port[i], w->files, w->redis[0].port);
     (void)fclose(to);
-    const char *const argv[] = {temp_redis_program(), path, "--sentinel", NULL};
-    must(process_start(&w->sentinel[i], argv, log, &e), e);
-    must(client_wait_ping(w->port[i], 10000, &w->sentinel[i], &e), e);
+    launch_sentinel(w, i);
+}
+
+void watched_kill_sentinels(struct watched *w)
+{
+    for (unsigned i = 0; i < WATCHED_SENTINELS; i++)
+        process_kill(&w->sentinel[i]);
+}
+
+void watched_restart_sentinels(struct watched *w)
+{
+    for (unsigned i = 0; i < WATCHED_SENTINELS; i++)
+        launch_sentinel(w, i);
 }
 
 /* True: sentinel @i knows the other sentinels and the replica. */
@@ -68,7 +87,6 @@ void watched_start(struct watched *w)
 {
     struct error e = {""};
     struct nodes asked;
-    char urls[WATCHED_SENTINELS * 40] = "";
     *w = (struct watched){.redis = {{.port = 0}}};
     must(process_make_directory(w->files, "sentinels", &e), e);
     must(temp_redis_start(&w->redis[0], NULL, &e), e);
@@ -76,9 +94,10 @@ void watched_start(struct watched *w)
     const char *const extra[] = {"--replicaof", "127.0.0.1", w->replica_of, NULL};
     must(temp_redis_start(&w->redis[1], extra, &e), e);
     for (unsigned i = 0; i < WATCHED_SENTINELS; i++) {
-        size_t n = strlen(urls);
+        size_t n = strlen(w->urls);
         start_sentinel(w, i);
-        (void)snprintf(urls + n, sizeof(urls) - n, "%sredis://127.0.0.1:%u", i == 0 ? "" : ", ", w->port[i]);
+        (void)snprintf(w->urls + n, sizeof(w->urls) - n, "%sredis://127.0.0.1:%u", i == 0 ? "" : ", ",
+                       w->port[i]);
     }
     uint64_t until = clock_mono_us() + WATCHED_WAIT_MS * 1000ull;
     for (unsigned i = 0; i < WATCHED_SENTINELS; i++)
@@ -86,7 +105,7 @@ void watched_start(struct watched *w)
             assert_true(clock_mono_us() < until);
             clock_sleep_us(100 * 1000);
         }
-    must(sentinels_parse(&w->nodes, &asked, urls, "main", &e), e);
+    must(sentinels_parse(&w->nodes, &asked, w->urls, "main", &e), e);
     must(sentinels_new(&w->nodes.sentinels, &w->nodes, &e), e);
     must(sentinel_watch_start(&w->watch, w->nodes.sentinels, &asked, 500, &e), e);
     while (!watched_master_is(w, w->redis[0].port)) {
@@ -99,8 +118,7 @@ void watched_stop(struct watched *w)
 {
     sentinel_watch_stop(w->watch);
     sentinels_free(w->nodes.sentinels);
-    for (unsigned i = 0; i < WATCHED_SENTINELS; i++)
-        process_kill(&w->sentinel[i]);
+    watched_kill_sentinels(w);
     temp_redis_fini(&w->redis[0]);
     temp_redis_fini(&w->redis[1]);
     process_remove_directory(w->files);

@@ -22,8 +22,15 @@ static void write_text(FILE *f, const struct daemon *d, const struct daemon_opti
                   or_empty(o->service));
     /* Set to run the same test without shards in memory. */
     const char *memory = getenv("TWINBLOOM_RESIDENT_MEMORY");
-    (void)fprintf(f, "[redis]\n%s = %s\n%s\n", o->cluster != NULL ? "cluster" : "nodes",
-                  or_empty(o->cluster != NULL ? o->cluster : o->nodes), or_empty(o->redis));
+    const char *servers = o->nodes, *key = "nodes";
+    if (o->cluster != NULL) {
+        servers = o->cluster;
+        key = "cluster";
+    } else if (o->sentinel != NULL) {
+        servers = o->sentinel;
+        key = "sentinel";
+    }
+    (void)fprintf(f, "[redis]\n%s = %s\n%s\n", key, or_empty(servers), or_empty(o->redis));
     if (memory != NULL)
         (void)fprintf(f, "resident_memory = %s\n", memory);
     if (o->dsn != NULL)

@@ -9,6 +9,7 @@
 struct daemon_options {
     const char *nodes;     /* redis://..., redis://... */
     const char *cluster;   /* the same for a cluster, instead of `nodes` */
+    const char *sentinel;  /* sentinels, instead of `nodes`; `master` is in `redis` */
     const char *dsn;       /* NULL: no [postgres] section */
     const char *service;   /* more lines of [service] */
     const char *redis;     /* more lines of [redis] */

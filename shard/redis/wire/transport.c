@@ -43,7 +43,7 @@ struct transport {
     struct addrinfo *found;
     unsigned count, tried, next; /* of the addresses: all, those that were tried, the next one's number */
     SSL *ssl;
-    unsigned version; /* of the address that the sentinels told */
+    unsigned version; /* of the address that the sentinels told; 0: none yet */
 };
 
 /* By a hash of the node's name: the number of the address to begin with, behind one that did not answer,
@@ -175,8 +175,7 @@ static bool find_host(struct transport *t, char host[NODE_NAME_MAX], uint16_t *p
 
 bool transport_is_past(const struct transport *t)
 {
-    return t->node->sentinel && t->nodes->sentinels != NULL &&
-           sentinels_moved(t->nodes->sentinels, t->node, t->version);
+    return t->version != 0 && sentinels_moved(t->nodes->sentinels, t->node, t->version);
 }
 
 static enum transport_state begin(struct transport *t, struct error *e)
