@@ -253,7 +253,7 @@ static void test_rebuild__loses_no_acknowledged_key_under_live_traffic(void **st
     assert_true(shards_of(before) > 0);
     begin_traffic(&t);
     clock_sleep_us(300000);
-    enum err err = client_ok(&fixture.client[0], &e, "TB.REBUILD " FILTER " CAPACITY %d", LARGER);
+    enum err err = client_ok(&fixture.client[0], &e, "TB.REBUILD " FILTER " CAPACITY %d ERROR 0.005", LARGER);
     if (err == ERR_OK)
         err = client_wait_status_least(&fixture.client[0], FILTER, "generation", before + 1, STEADY_MS, &e);
     if (err == ERR_OK)
@@ -269,6 +269,7 @@ static void test_rebuild__loses_no_acknowledged_key_under_live_traffic(void **st
     int64_t capacity = 0;
     must(client_status_number(&fixture.client[1], FILTER, "capacity", &capacity, &e), e);
     assert_int_equal(capacity, LARGER);
+    must(client_wait_status(&fixture.client[1], FILTER, "error_rate", "0.005", STEADY_MS, &e), e);
     assert_int_equal(shards_of(before), 0);
     assert_true(shards_of(fixture_generation(&fixture, 0)) > 0);
 }
