@@ -64,15 +64,9 @@ static const struct kept_answer *find_kept(const struct shards_cache *c, const s
 static void keep(struct admin *a, const struct admin_call *call, uint64_t ms)
 {
     struct kept_answer *to = &a->shards->kept[0];
-    for (unsigned i = 0; i < KEPT_MAX; i++) {
-        struct kept_answer *k = &a->shards->kept[i];
-        bool same = k->filter != NULL && k->length == call->filter_length &&
-                    memcmp(k->filter, call->filter, k->length) == 0;
-        if (same || k->until_us < to->until_us)
-            to = k;
-        if (same)
-            break;
-    }
+    for (unsigned i = 1; i < KEPT_MAX; i++)
+        if (a->shards->kept[i].until_us < to->until_us)
+            to = &a->shards->kept[i];
     forget(to);
     to->filter = malloc(call->filter_length + 1);
     buffer_append(&to->reply, call->reply.data, call->reply.length);
