@@ -97,6 +97,17 @@ def errors_of_http():
         yield f"| `{e['name']}` | {e['http']} | {cell(e['meaning'])} | {cell(e['remedy'])} |\n"
 
 
+def sentence_of_html(text):
+    text = capital(text).replace("&", "&#38;").replace("<", "&#60;").replace(">", "&#62;")
+    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(text.split("`")))
+
+
+def errors_page():  # without those of the command line alone
+    for e in tables["errors"] + tables["errors_of_http"]:
+        yield (f"<h2 id=\"{e['name']}\">{e['name']} <small>{e['http']}</small></h2>\n"
+               f"<p>{sentence_of_html(e['meaning'])}.</p>\n<p>{sentence_of_html(e['remedy'])}</p>\n")
+
+
 def metrics():
     for m in tables["metrics"]:
         labels = ", ".join(f"`{name}`" for name in m["labels"].split(",") if name)
