@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* completion bash|zsh|fish: scripts for shells, which docs/generate makes of the tables of commands and options.
- * For names of filters they call "twinbloom completion filters", which asks the service. */
+/* completion bash|zsh|fish: scripts for shells, which docs/generate makes of the tables of commands and
+ * options. For names of filters they call "twinbloom completion filters", which asks the service. */
 #include <stdio.h>
 #include <string.h>
 

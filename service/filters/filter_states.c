@@ -273,9 +273,8 @@ void filter_states_behind(struct filter_states *watch, size_t most, filter_state
 
 /* --- incarnations --- */
 
-void filter_states_on_seen(void *states, const char *name, size_t length, uint64_t incarnation)
+void filter_states_on_seen(struct filter_states *watch, const char *name, size_t length, uint64_t incarnation)
 {
-    struct filter_states *watch = states;
     (void)pthread_mutex_lock(&watch->lock);
     struct filter_state *w = find_or_make_locked(watch, name, length);
     if (w != NULL && incarnation > w->seen /* incarnations grow */ &&

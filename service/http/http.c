@@ -101,7 +101,7 @@ static enum err make(struct http *h, struct error *e)
     h->meter = http_meter_new(&h->meter_kind);
     if (h->base == NULL || h->mailbox == NULL || h->meter == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    h->keys = loop_keys_new(h->service, h->base, &h->config);
+    h->keys = key_port_new(h->service, h->base, &h->config);
     h->tasks = event_new(h->base, mailbox_fd(h->mailbox), EV_READ | EV_PERSIST, on_tasks, h);
     if (h->keys == NULL || h->tasks == NULL || event_add(h->tasks, NULL) != 0)
         return error_set(e, ERR_NOMEM, "out of memory");

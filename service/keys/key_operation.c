@@ -9,6 +9,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "service/admin/admin.h"
+#include "service/filters/filter_states.h"
 #include "shard/request/key_request.h"
 
 enum { CREATIONS_MAX = 8 /* per add, in case somebody deletes its filter again and again */ };
@@ -155,7 +156,7 @@ static enum err open_filter(struct key_operation *op, struct key_filter *f)
     (void)key_filter_close_if_over(f);
     enum err code = ERR_OK;
     if (f->open == NULL)
-        code = filters_open(f->port->options.filters, f->name, f->name_length, &f->open, &e);
+        code = filters_open(f->port->service->logs, f->name, f->name_length, &f->open, &e);
     if (code == ERR_OK)
         op->open = open_filter_keep(f->open);
     else
@@ -163,24 +164,24 @@ static enum err open_filter(struct key_operation *op, struct key_filter *f)
     return code;
 }
 
-/* The filter was found. The controllers are told, as they look for filters whose names are missing from the
- * list. */
+/* The filter was found, so from now on its absence is a loss. The controllers are told, as they look for
+ * filters whose names are missing from the list. */
 static void take_found(struct key_operation *op)
 {
     struct key_filter *f = op->asked.filter;
     if (f->seen)
         return;
-    const struct key_port_options *o = &f->port->options;
     f->seen = true;
-    o->on_seen(o->arg, f->name, f->name_length, log_filter_incarnation(open_filter_log(op->open)));
+    filter_states_on_seen(f->port->service->watch, f->name, f->name_length,
+                          log_filter_incarnation(open_filter_log(op->open)));
 }
 
 static bool ask(struct key_operation *op, uint64_t now, uint64_t timeout);
 
 static uint64_t timeout_us(const struct key_operation *op)
 {
-    unsigned ms = op->timeout_ms != 0 ? op->timeout_ms : op->asked.filter->port->options.timeout_ms;
-    return (uint64_t)ms * 1000;
+    uint64_t ms = op->timeout_ms != 0 ? op->timeout_ms : (*op->asked.filter->port->config)->timeout_ms;
+    return ms * 1000;
 }
 
 static uint64_t time_left(const struct key_operation *op, uint64_t now)
@@ -257,7 +258,7 @@ static bool run(struct key_operation *op)
     const struct key_filter *f = op->asked.filter;
     op->was_retried |= op->started_at != 0;
     op->started_at = clock_mono_us();
-    latency_use(f->port->options.latency, op->started_at);
+    latency_use(&f->port->service->latency, op->started_at);
     op->has_answers = false;
     op->errs_on_loss = f->policy.error_on_lost;
     set_status(op, ERR_OK, "");

@@ -12,10 +12,6 @@ struct event_base *loop_base_new(void);
 /* As event_free(). NULL is fine. */
 void loop_event_free(struct event *event);
 
-/* Make the port of a thread. @held points to the configuration that the thread holds; policies are looked up
- * in the configuration that is there at that time. NULL: no memory. */
-struct key_port *loop_keys_new(struct service *s, struct event_base *base, const struct config *const *held);
-
 /* Replace the configuration at *@held by the one in force. Call in the thread of @keys. @keys is NULL if the
  * thread has ended. */
 void loop_take_config(struct service *s, struct key_port *keys, const struct config **held);

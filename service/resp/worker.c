@@ -376,7 +376,7 @@ enum err worker_start(struct workers *all, const struct worker_options *o, struc
     w->read = malloc(WORKER_READ);
     w->meter = meter_new(o->commands->meter);
     if (w->base != NULL && w->mailbox != NULL && w->meter != NULL && w->read != NULL) {
-        w->keys = loop_keys_new(service, w->base, &w->config);
+        w->keys = key_port_new(service, w->base, &w->config);
         w->reap = evtimer_new(w->base, on_reap, w);
         w->unhold = evtimer_new(w->base, on_unhold, w);
         w->late_end = evtimer_new(w->base, on_late, w);
