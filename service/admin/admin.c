@@ -238,15 +238,6 @@ static struct admin *admin_new(struct admin_threads *t, const char *name)
     return a;
 }
 
-static void admin_free(struct admin *a)
-{
-    handle_fini(&a->handle);
-    sync_client_free(a->redis);
-    key_client_free(a->client);
-    shards_cache_free(a->shards);
-    free(a);
-}
-
 /* Runs first, so it is done before a filter is to be made. With a single node a new registry is usually
  * complete. */
 static void complete_registries(struct admin *a)
@@ -283,7 +274,11 @@ static void *serve(void *arg)
     while (!atomic_load(d->end))
         mailbox_wait(d->mailbox, WAIT_MS);
     mailbox_run(d->mailbox); /* calls that still wait get an answer */
-    admin_free(a);
+    handle_fini(&a->handle);
+    sync_client_free(a->redis);
+    key_client_free(a->client);
+    shards_cache_free(a->shards);
+    free(a);
     return NULL;
 }
 

@@ -129,13 +129,6 @@ static const struct geometry *geometry_of(const struct survey *s)
     return &s->g->layers[s->layer].geometry;
 }
 
-static void begin_map(struct survey *s)
-{
-    uint32_t shards = geometry_of(s)->shards, most = cells_max(s), per_cell = (shards + most - 1) / most;
-    s->map = (struct layer_map){
-        .shards = shards, .per_cell = per_cell, .cells = (shards + per_cell - 1) / per_cell};
-}
-
 static uint32_t in_cell(const struct layer_map *m, uint32_t cell)
 {
     uint32_t first = cell * m->per_cell;
@@ -256,7 +249,9 @@ static enum err generation_fields(struct fields *f, struct survey *s, struct err
     field_array(f, "layers", s->g->layer_count);
     s->sampled = generation_bytes(s->g) > LOG_SHARDS_SAMPLE;
     for (s->layer = 0; code == ERR_OK && s->layer < s->g->layer_count; s->layer++) {
-        begin_map(s);
+        uint32_t shards = geometry_of(s)->shards, most = cells_max(s), per_cell = (shards + most - 1) / most;
+        s->map = (struct layer_map){
+            .shards = shards, .per_cell = per_cell, .cells = (shards + per_cell - 1) / per_cell};
         code = read_bits(s, e);
         if (code != ERR_OK)
             return code;

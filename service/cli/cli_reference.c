@@ -50,16 +50,12 @@ bool cli_option_belongs(const struct option_row *o, unsigned of_command)
     return of_command == 0 ? o->command == 0 : (o->command & of_command) != 0;
 }
 
-static unsigned line_columns(void)
-{
-    unsigned columns = isatty(STDOUT_FILENO) == 1 ? output_columns() : LINE_MAX_COLUMNS;
-    return columns < LINE_MAX_COLUMNS ? columns : LINE_MAX_COLUMNS;
-}
-
 /* Print the words of @text from column @indent on, wrapped, with a newline at the end. */
 static void put_wrapped(const char *text, unsigned indent)
 {
-    unsigned most = line_columns();
+    unsigned most = isatty(STDOUT_FILENO) == 1 ? output_columns() : LINE_MAX_COLUMNS;
+    if (most > LINE_MAX_COLUMNS)
+        most = LINE_MAX_COLUMNS;
     if (most < indent + RIGHT_LEAST)
         most = indent + RIGHT_LEAST;
     unsigned at = indent;

@@ -353,13 +353,6 @@ static void unknown_command(struct client *c, const struct argument *arguments, 
                  command_shown(arguments[0].length), arguments[0].bytes, (int)n, shown);
 }
 
-/* A page in a browser can make it send HTTP to any port of the machine. The connection is closed before the
- * body is read, as the body might contain commands. */
-static bool is_http(const struct argument *name)
-{
-    return argument_is(name, "POST") || argument_is(name, "Host:");
-}
-
 bool command_fits(const struct command *command, size_t count)
 {
     return command->arity >= 0 ? count == (size_t)command->arity : count >= (size_t)-command->arity;
@@ -527,7 +520,9 @@ static void run(struct client *c, const struct command *command, const struct ar
                 size_t count)
 {
     c->counted.row = command == NULL ? command_count : (size_t)(command - command_table);
-    if (command == NULL && is_http(&arguments[0])) {
+    /* A page in a browser can make it send HTTP to any port of the machine. The connection is closed before
+     * the body is read, as the body might contain commands. */
+    if (command == NULL && (argument_is(&arguments[0], "POST") || argument_is(&arguments[0], "Host:"))) {
         log_warn("http_on_redis_port", "client=%s note=\"closed\"", c->address);
         client_close_after_reply(c);
         return;

@@ -168,14 +168,6 @@ static enum err load_redis(const struct config_check *c, struct config *config, 
     return err;
 }
 
-static enum err load_postgres(const struct config_check *c, struct config *config, char *secret)
-{
-    enum err err = read_secret(c, CONFIG_POSTGRES, config->postgres_password_file, secret);
-    if (err == ERR_OK)
-        err = into_dsn(&config->dsn, secret, c->error);
-    return err == ERR_OK ? into_dsn(&config->read_dsn, secret, c->error) : err;
-}
-
 enum err config_load_secrets(const struct config_check *c, struct config *config)
 {
     char secret[SECRET_MAX + 2] = "";
@@ -184,8 +176,13 @@ enum err config_load_secrets(const struct config_check *c, struct config *config
         err = load_service(c, config, secret);
     if (err == ERR_OK && *config->redis_password_file != '\0')
         err = load_redis(c, config, secret);
-    if (err == ERR_OK && *config->postgres_password_file != '\0')
-        err = load_postgres(c, config, secret);
+    if (err == ERR_OK && *config->postgres_password_file != '\0') {
+        err = read_secret(c, CONFIG_POSTGRES, config->postgres_password_file, secret);
+        if (err == ERR_OK)
+            err = into_dsn(&config->dsn, secret, c->error);
+        if (err == ERR_OK)
+            err = into_dsn(&config->read_dsn, secret, c->error);
+    }
     explicit_bzero(secret, sizeof(secret));
     return err;
 }

@@ -149,14 +149,6 @@ static void add_postgres(struct heartbeat *p, const struct config *c)
     members_text(&p->heartbeat, MEMBERS_POSTGRES, text);
 }
 
-static void add_nodes(struct heartbeat *p)
-{
-    struct buffer list = {0};
-    members_list_nodes(&p->service->nodes, &list);
-    members_text(&p->heartbeat, MEMBERS_NODES, buffer_text(&list));
-    buffer_fini(&list);
-}
-
 static void add_listen(struct heartbeat *p, const struct config *c)
 {
     const char *const addresses[] = {c->listen, c->listen_tls, c->unix_socket};
@@ -226,7 +218,10 @@ static void add_fields(struct heartbeat *p)
     members_number(&p->heartbeat, MEMBERS_UPTIME, (clock_mono_us() - s->started_us) / 1000);
     members_number(&p->heartbeat, MEMBERS_CLIENTS, atomic_load(&s->clients));
     add_listen(p, c);
-    add_nodes(p);
+    struct buffer list = {0};
+    members_list_nodes(&s->nodes, &list);
+    members_text(&p->heartbeat, MEMBERS_NODES, buffer_text(&list));
+    buffer_fini(&list);
     add_redis(p);
     add_postgres(p, c);
     struct buffer jobs = {0};

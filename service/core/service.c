@@ -38,17 +38,6 @@ void service_look_again(struct service *s, const char *escaped, size_t length)
 
 /* --- the nodes of the configuration, and what is needed to connect to them --- */
 
-static enum err take_nodes(struct service *s, const struct config *config, const struct nodes *nodes,
-                           struct error *e)
-{
-    if (config->cluster[0] == '\0') {
-        s->nodes = *nodes;
-        return ERR_OK;
-    }
-    s->nodes.cluster = cluster_new(nodes);
-    return s->nodes.cluster != NULL ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");
-}
-
 static enum err load_certificates(struct service *s, const struct config *config, struct error *e)
 {
     struct tls_contexts certificates;
@@ -97,8 +86,10 @@ enum err service_reach_nodes(struct service *s, const struct config *config, str
     if (both == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = config_nodes(config, &both[0], &both[1], e);
-    if (code == ERR_OK)
-        code = take_nodes(s, config, &both[0], e);
+    if (code == ERR_OK && config->cluster[0] == '\0')
+        s->nodes = both[0];
+    else if (code == ERR_OK && (s->nodes.cluster = cluster_new(&both[0])) == NULL)
+        code = error_set(e, ERR_NOMEM, "out of memory");
     if (code == ERR_OK)
         code = load_certificates(s, config, e);
     if (code == ERR_OK && both[1].count > 0)

@@ -129,13 +129,6 @@ static void stream_free(struct http_events *ev, struct stream *s)
     free(s);
 }
 
-static void cut_off(struct http_events *ev, struct stream *s, const char *why)
-{
-    log_info("http_stream_closed", "reason=\"%s\"", why);
-    http_connection_drop(s->r->connection, why);
-    stream_free(ev, s);
-}
-
 /* End the stream, and with it the answer. */
 static void end_stream(struct http_events *ev, struct stream *s, const char *why)
 {
@@ -274,12 +267,16 @@ static void look_after(struct http_events *ev, struct stream *s, uint64_t now)
         s->stuck_us = 0;
     else if (s->stuck_us == 0)
         s->stuck_us = now;
-    if (s->stuck_us != 0 && now - s->stuck_us > patience_ms * 1000)
-        cut_off(ev, s, "the client does not read");
-    else if (!is_still_welcome(ev, s))
+    if (s->stuck_us != 0 && now - s->stuck_us > patience_ms * 1000) {
+        static const char why[] = "the client does not read";
+        log_info("http_stream_closed", "reason=\"%s\"", why);
+        http_connection_drop(s->r->connection, why);
+        stream_free(ev, s);
+    } else if (!is_still_welcome(ev, s)) {
         end_stream(ev, s, "the user has lost the right to read");
-    else if (is_silent(s)) /* a look takes long, or took so long that the next one is far away */
+    } else if (is_silent(s)) { /* a look takes long, or took so long that the next one is far away */
         pump(ev, s);
+    }
 }
 
 static void on_turn(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)

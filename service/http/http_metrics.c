@@ -15,14 +15,6 @@ enum { SCRAPE_MS = 1000 };
 
 /* --- counting --- */
 
-static size_t status_count(void)
-{
-    size_t n = 0;
-    while (http_status_at(n) != 0)
-        n++;
-    return n;
-}
-
 static const char *label_of(size_t row, unsigned i)
 {
     if (row == http_route_count)
@@ -48,9 +40,12 @@ static bool is_failure(size_t column)
 
 struct meter *http_meter_new(struct meter_kind *kind)
 {
+    size_t statuses = 0;
+    while (http_status_at(statuses) != 0)
+        statuses++;
     *kind = (struct meter_kind){.of = METER_OF_ROUTES,
                                 .rows = http_route_count + 1,
-                                .columns = status_count(),
+                                .columns = statuses,
                                 .labels = METER_LABELS,
                                 .label = label_of,
                                 .column = column_of,

@@ -53,14 +53,6 @@ static struct http_state *make(struct http_states *s, const struct watching_reco
     return e;
 }
 
-/* The state has changed: give it the next version, and move it to the end of the list. */
-static void renew(struct http_states *s, struct http_state *e)
-{
-    e->version = ++s->version;
-    TAILQ_REMOVE(&s->list, e, link);
-    TAILQ_INSERT_TAIL(&s->list, e, link);
-}
-
 static void put_frame(struct http_states *s, struct http_state *e, struct buffer *frame)
 {
     bool same = e->frame.length == frame->length &&
@@ -72,7 +64,9 @@ static void put_frame(struct http_states *s, struct http_state *e, struct buffer
     buffer_fini(&e->frame);
     e->frame = *frame;
     *frame = (struct buffer){0};
-    renew(s, e);
+    e->version = ++s->version; /* the state has changed: it moves to the end of the list */
+    TAILQ_REMOVE(&s->list, e, link);
+    TAILQ_INSERT_TAIL(&s->list, e, link);
 }
 
 /* The beginning of the event that tells of a kind. */

@@ -184,12 +184,6 @@ static uint64_t timeout_us(const struct key_operation *op)
     return ms * 1000;
 }
 
-static uint64_t time_left(const struct key_operation *op, uint64_t now)
-{
-    uint64_t until = op->started_at + timeout_us(op);
-    return until > now ? until - now : 0;
-}
-
 /* What was known of the name before the operation began may belong to a filter that was deleted and created
  * again since. */
 static bool is_outdated(const struct key_operation *op, enum err code)
@@ -205,8 +199,8 @@ static void on_told(void *arg, enum err code, const char *text)
     if (!op->is_released && is_outdated(op, code)) {
         leave_filter(op);
         op->was_retried = true;
-        uint64_t now = clock_mono_us();
-        if (ask(op, now, time_left(op, now)))
+        uint64_t now = clock_mono_us(), until = op->started_at + timeout_us(op);
+        if (ask(op, now, until > now ? until - now : 0))
             finish(op);
         return;
     }

@@ -23,19 +23,14 @@ static void add_filter(const struct meter_filter *f, struct traffic_keys *out)
     out->adds += atomic_load_explicit(&f->adds, memory_order_relaxed);
 }
 
-static void add_keys(const struct meter *m, struct traffic_keys *out)
-{
-    for (const struct meter_filter *f = meter_filters(m); f != NULL; f = f->next)
-        add_filter(f, out);
-    add_filter(meter_others(m), out);
-}
-
 void traffic_read(const struct meters *all, struct traffic *out)
 {
     *out = (struct traffic){0};
     for (unsigned i = 0; i < atomic_load(&all->count); i++) {
         add_requests(all->meter[i], out);
-        add_keys(all->meter[i], &out->keys);
+        for (const struct meter_filter *f = meter_filters(all->meter[i]); f != NULL; f = f->next)
+            add_filter(f, &out->keys);
+        add_filter(meter_others(all->meter[i]), &out->keys);
     }
     out->requests = out->took.count;
 }

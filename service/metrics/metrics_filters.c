@@ -99,13 +99,6 @@ static void put_phase(const struct named *n, const redisReply *status)
         put_words(n, METRIC_OF_FILTER_PHASE, words, text(status, "phase"));
 }
 
-static void put_log(const struct named *n, const redisReply *status)
-{
-    static const char *const states[] = {"opening", "open", "closed", "unused", NULL};
-    if (text(status, "log_state")[0] != '\0')
-        put_words(n, METRIC_OF_FILTER_LOG, states, text(status, "log_state"));
-}
-
 static void put_job(const struct named *n, const redisReply *status)
 {
     static const char *const states[] = {"none",   "running", "waiting", "done", "healed",
@@ -156,10 +149,12 @@ static void put_numbers(const struct named *n, const redisReply *status)
 
 static void put_filter(struct samples *to, const redisReply *status, const char *name, size_t length)
 {
+    static const char *const logs[] = {"opening", "open", "closed", "unused", NULL};
     const struct named n = {.to = to, .filter = {name, length}};
     put_state(&n, text(status, "state"));
     put_phase(&n, status);
-    put_log(&n, status);
+    if (text(status, "log_state")[0] != '\0')
+        put_words(&n, METRIC_OF_FILTER_LOG, logs, text(status, "log_state"));
     put_flag(&n, METRIC_OF_FILTER_READY, flag(status, "ready"));
     if (text(status, "table")[0] != '\0')
         put_flag(&n, METRIC_OF_FILTER_SOURCE_UP, strcmp(text(status, "postgres"), "ok") == 0);
@@ -167,13 +162,6 @@ static void put_filter(struct samples *to, const redisReply *status, const char 
         put_flag(&n, METRIC_OF_TAIL_RUNNING, strcmp(text(status, "follow_state"), "running") == 0);
     put_numbers(&n, status);
     put_job(&n, status);
-}
-
-static void put_unreachable(struct samples *to, const char *name, size_t length)
-{
-    const struct named n = {.to = to, .filter = {name, length}};
-    put_state(&n, "unreachable");
-    put_flag(&n, METRIC_OF_FILTER_READY, false);
 }
 
 /* --- requests to Redis --- */
@@ -225,10 +213,13 @@ static enum status_is ask(void *arg, const char *name, size_t length, struct buf
 static bool put_one(struct samples *to, const struct status *s)
 {
     redisReply *status = parse(&s->reply);
-    if (status != NULL)
+    if (status != NULL) {
         put_filter(to, status, s->name, s->length);
-    else if (s->is == STATUS_UNREACHABLE)
-        put_unreachable(to, s->name, s->length);
+    } else if (s->is == STATUS_UNREACHABLE) {
+        const struct named n = {.to = to, .filter = {s->name, s->length}};
+        put_state(&n, "unreachable");
+        put_flag(&n, METRIC_OF_FILTER_READY, false);
+    }
     bool is = status != NULL || s->is == STATUS_UNREACHABLE;
     freeReplyObject(status);
     return is;

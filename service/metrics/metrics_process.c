@@ -67,15 +67,6 @@ static void resources(struct service *s, struct samples *to)
     sample(to, METRIC_OF_UPTIME, NULL, (double)uptime_us / 1e6);
 }
 
-static void log_of(struct samples *to)
-{
-    for (int i = 0; i <= LOG_LEVEL_ERROR; i++) {
-        const struct label level = label(log_level_name((enum log_level)i));
-        sample_count(to, METRIC_OF_LOG_LINES, &level, log_lines((enum log_level)i));
-    }
-    sample_count(to, METRIC_OF_LOG_SUPPRESSED, NULL, log_suppressed());
-}
-
 void metrics_of_process(struct service *s, struct samples *to)
 {
     struct filter_states_total total = filter_states_total(s->watch);
@@ -91,7 +82,11 @@ void metrics_of_process(struct service *s, struct samples *to)
     sample_count(to, METRIC_OF_LOOP_FILTERS, NULL, total.filters);
     sample_count(to, METRIC_OF_LOOP_BEHIND, NULL, total.behind);
     config_release(c);
-    log_of(to);
+    for (int i = 0; i <= LOG_LEVEL_ERROR; i++) {
+        const struct label level = label(log_level_name((enum log_level)i));
+        sample_count(to, METRIC_OF_LOG_LINES, &level, log_lines((enum log_level)i));
+    }
+    sample_count(to, METRIC_OF_LOG_SUPPRESSED, NULL, log_suppressed());
     memory_and_threads(to);
     resources(s, to);
 }

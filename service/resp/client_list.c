@@ -121,13 +121,6 @@ static void take(struct task *l, struct client *c)
 
 /* --- the task's way round the workers --- */
 
-static void task_free(struct task *l)
-{
-    free(l->choice.ids);
-    buffer_fini(&l->lines);
-    free(l);
-}
-
 /* Send the task to the next worker, or back to the one that it started from. */
 static void send_on(struct task *l)
 {
@@ -188,7 +181,9 @@ static void answer(void *arg)
         client_close_after_reply(c);
     client_answer(c, l->request, &text);
     buffer_fini(&text);
-    task_free(l);
+    free(l->choice.ids);
+    buffer_fini(&l->lines);
+    free(l);
 }
 
 void client_list_start(struct client *c, enum client_list_kind kind, const struct client_choice *choice)

@@ -391,15 +391,6 @@ static size_t known(const struct request *r)
     return end;
 }
 
-/* Wait a little before writing the known replies of a run: usually the run ends soon, and all replies fit in
- * one write. */
-static void wait_for_others(struct client *c)
-{
-    const struct request *r = STAILQ_FIRST(&c->requests);
-    if (r != NULL && known(r) > r->written)
-        worker_late(c->worker, c);
-}
-
 void client_write_known(struct client *c)
 {
     static const struct failure none = {.code = ERR_OK};
@@ -435,7 +426,11 @@ void client_write_done(struct client *c)
         request_free(c, r);
     }
     write_gathered(c);
-    wait_for_others(c);
+    /* Wait a little before writing the known replies of a run: usually the run ends soon, and all replies fit
+     * in one write. */
+    r = STAILQ_FIRST(&c->requests);
+    if (r != NULL && known(r) > r->written)
+        worker_late(c->worker, c);
 }
 
 static void on_done(struct key_operation *op, void *arg)

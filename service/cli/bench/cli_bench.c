@@ -176,19 +176,14 @@ static uint64_t finished(const struct bench_thread *threads, size_t count)
     return n;
 }
 
-static bool is_over(struct bench *b)
-{
-    return progress_interrupted() || clock_mono_us() >= b->end_us ||
-           (b->o->requests != 0 && atomic_load(&b->requests) >= b->o->requests);
-}
-
 /* Wait for the end, showing progress on a terminal. */
 static void watch(struct bench *b, const struct bench_thread *threads, size_t count)
 {
     bool terminal = isatty(STDERR_FILENO) == 1 && !b->cli->json;
     uint64_t shown_us = b->begin_us, shown = 0;
     char x[NUMBER_GROUPED_SIZE];
-    while (!is_over(b)) {
+    while (!progress_interrupted() && clock_mono_us() < b->end_us &&
+           (b->o->requests == 0 || atomic_load(&b->requests) < b->o->requests)) {
         clock_sleep_us(TICK_US);
         uint64_t now = clock_mono_us();
         if (!terminal || now - shown_us < 10 * TICK_US)

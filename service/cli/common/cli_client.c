@@ -281,11 +281,6 @@ void client_close(struct client *c)
     free(c);
 }
 
-static enum err connection_failed(const struct client *c, const struct error *why, struct error *e)
-{
-    return error_set(e, ERR_UNREACHABLE, "the connection to %s failed: %s", c->name, why->text);
-}
-
 /* Send as much as the connection takes. False: it takes no more. *@events: what to wait for. */
 static bool send_some(struct client *c, short *events, struct error *why)
 {
@@ -319,7 +314,7 @@ static enum err take(struct client *c, redisReply **out, short *events, struct e
         /* If writing failed, the server may have sent the reason. */
         ssize_t n = transport_read(c->transport, replies_room(&c->replies), REPLIES_CHUNK, &why);
         if (n < 0 || (n == 0 && !sends))
-            return connection_failed(c, &why, e);
+            return error_set(e, ERR_UNREACHABLE, "the connection to %s failed: %s", c->name, why.text);
         *events |= transport_events(c->transport);
         if (n == 0)
             return ERR_OK;

@@ -86,15 +86,6 @@ bool cli_are_lists(const redisReply *r)
     return good;
 }
 
-static void write_integer(struct json *j, long long value, bool as_text)
-{
-    char text[24];
-    if (as_text)
-        json_string(j, text, (size_t)snprintf(text, sizeof(text), "%lld", value));
-    else
-        json_integer(j, value);
-}
-
 static void write_object(struct json *j, const redisReply *list, const struct schema_shape *shape);
 
 static void write_value(struct json *j, const redisReply *r, const struct schema_row *member);
@@ -123,11 +114,14 @@ static bool is_beyond(const redisReply *r)
 /* @member NULL: the value is not listed. */
 static void write_value(struct json *j, const redisReply *r, const struct schema_row *member)
 {
+    char text[24];
     bool name = member != NULL ? has(member, "string") : is_beyond(r);
     if (r->type == REDIS_REPLY_INTEGER && has(member, "boolean"))
         json_bool(j, r->integer != 0);
+    else if (r->type == REDIS_REPLY_INTEGER && name)
+        json_string(j, text, (size_t)snprintf(text, sizeof(text), "%lld", r->integer));
     else if (r->type == REDIS_REPLY_INTEGER)
-        write_integer(j, r->integer, name);
+        json_integer(j, r->integer);
     else if (r->type == REDIS_REPLY_ARRAY)
         write_array(j, r, member);
     else if (r->type == REDIS_REPLY_NIL)

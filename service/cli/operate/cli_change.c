@@ -76,13 +76,6 @@ static const struct control *find(const char *command)
     return &controls[i];
 }
 
-/* *@rows 0: no limit. */
-static bool parse_rows(const char *text, uint64_t *rows)
-{
-    *rows = 0;
-    return strcmp(text, "0") == 0 || strcmp(text, "none") == 0 || output_parse_count(text, rows);
-}
-
 static void say(const struct cli *cli, const struct control *c, const uint64_t *rows)
 {
     char number[NUMBER_GROUPED_SIZE];
@@ -151,11 +144,12 @@ int cli_control(struct cli *cli)
 int cli_throttle(struct cli *cli)
 {
     char text[32];
-    uint64_t rows;
+    const char *wanted = cli->arguments[1];
+    uint64_t rows = 0; /* no limit */
     const char *argv[5] = {[2] = text};
-    if (!parse_rows(cli->arguments[1], &rows))
+    if (strcmp(wanted, "0") != 0 && strcmp(wanted, "none") != 0 && !output_parse_count(wanted, &rows))
         return cli_fail(CLI_USAGE, "%s: expected rows a second, such as 5000 or 5k, or none for no limit",
-                        cli->arguments[1]);
+                        wanted);
     (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)rows);
     return control(cli, 3, argv, &rows);
 }

@@ -130,11 +130,6 @@ static bool same_job(const struct job_id *a, const struct job_id *b)
     return strcmp(a->token, b->token) == 0;
 }
 
-static bool same_id(const struct job_id *a, const struct job_id *b)
-{
-    return strcmp(a->token, b->token) == 0 && strcmp(a->started, b->started) == 0;
-}
-
 /* The length that fits into one line of the terminal: a longer line would wrap, and \r would not return to
  * its beginning. */
 static size_t fitting(const char *text, size_t length)
@@ -277,7 +272,8 @@ static int judge(struct follow *f, const redisReply *status)
     char state[32] = "none";
     (void)client_text(status, "job_state", state, sizeof(state));
     if (!f->ours_known) {
-        if (same_id(&id, &f->before) || (id.token[0] == '\0' && id.started[0] == '\0')) {
+        bool same = strcmp(id.token, f->before.token) == 0 && strcmp(id.started, f->before.started) == 0;
+        if (same || (id.token[0] == '\0' && id.started[0] == '\0')) {
             if (clock_mono_us() - f->quiet_since_us < PATIENCE_US)
                 return -1;
             end_line(f);
