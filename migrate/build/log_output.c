@@ -3,12 +3,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/clock.h"
 
 enum {
     PIECE_BYTES = 256 << 10, /* one read command covers at most these bytes */
     UNIT = 64,
-    NEAR = 2 * UNIT,  /* changes that are this close are written as one piece */
-    PIECES_MAX = 1000 /* one script call writes at most these pieces */
+    NEAR = 2 * UNIT,   /* changes that are this close are written as one piece */
+    PIECES_MAX = 1000, /* one script call writes at most these pieces */
+    PERIODIC_US = 50 * 1000
 };
 
 static const struct geometry *geometry_of(const struct log_output *o)
@@ -179,4 +181,17 @@ enum err log_output_init(struct log_output *o, struct builder *builder, struct e
 void log_output_fini(struct log_output *o)
 {
     free(o->had);
+}
+
+/* --- between the shards --- */
+
+enum err periodic_call(struct periodic *p, struct error *e)
+{
+    if (p->fn == NULL || clock_mono_us() < p->due_us)
+        return ERR_OK;
+    enum err code = p->output == NULL ? ERR_OK : log_output_wait(p->output, e);
+    if (code == ERR_OK)
+        code = p->fn(p->arg, e);
+    p->due_us = clock_mono_us() + PERIODIC_US;
+    return code;
 }

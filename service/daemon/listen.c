@@ -14,7 +14,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "base/log.h"
-#include "service/core/address.h"
 #include "service/core/sockets.h"
 #include "service/resp/worker.h"
 

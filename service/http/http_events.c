@@ -24,7 +24,7 @@
 #include "service/meter/fills.h"
 #include "service/http/http_states.h"
 #include "service/meter/traffic.h"
-#include "service/keys/loop.h"
+#include "service/keys/key_port.h"
 
 enum {
     STREAMS_MAX = 64,         /* and at most half of http_max_clients */

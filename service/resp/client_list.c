@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/core/address.h"
+#include "service/core/sockets.h"
 #include "service/resp/worker.h"
 
 enum { SLICE = 128 /* clients per visit */ };

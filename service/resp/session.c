@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/resp/client.h"
-#include "service/core/address.h"
+#include "service/core/sockets.h"
 #include "service/core/login.h"
 #include "service/core/tls.h"
 #include "service/resp/worker.h"
