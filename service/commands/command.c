@@ -276,8 +276,6 @@ void command_ok(struct client *c)
 enum { INDEX_SIZE = 256 };
 static uint8_t first_row[INDEX_SIZE],
     next_row[sizeof(command_table) / sizeof(command_table[0])]; /* 0: none */
-static uint8_t name_length[sizeof(next_row)];
-static bool has_subcommands[sizeof(next_row)];
 _Static_assert(sizeof(next_row) < UINT8_MAX, "a number of a row, plus one, is a byte");
 
 /* Ignores case. It uses only a few letters, which tell nearly all names apart. */
@@ -297,9 +295,6 @@ __attribute__((constructor)) static void index_commands(void)
         uint8_t *first = &first_row[hash_name(command_table[i].name, strlen(command_table[i].name))];
         next_row[i] = *first;
         *first = (uint8_t)(i + 1);
-        name_length[i] = (uint8_t)strlen(command_table[i].name);
-        for (size_t k = 0; k < command_subcommand_count; k++)
-            has_subcommands[i] |= strcmp(command_subcommands[k].command, command_table[i].name) == 0;
     }
 }
 
@@ -307,8 +302,7 @@ const struct command *command_find(const char *name, size_t length)
 {
     for (size_t row = first_row[hash_name(name, length)]; row != 0; row = next_row[row - 1]) {
         const struct command *c = &command_table[row - 1];
-        if (length == name_length[row - 1] &&
-            (memcmp(name, c->name, length) == 0 || strncasecmp(name, c->name, length) == 0))
+        if (strlen(c->name) == length && strncasecmp(name, c->name, length) == 0)
             return c;
     }
     return NULL;
@@ -386,7 +380,7 @@ unsigned command_role_of(unsigned flags)
 static const struct subcommand *subcommand_find(const struct command *command,
                                                 const struct argument *arguments, size_t count)
 {
-    bool may = count > 1 && has_subcommands[command - command_table];
+    bool may = count > 1 && (command->run == command_sub || command->run == command_command);
     for (size_t i = 0; may && i < command_subcommand_count; i++)
         if (strcmp(command_subcommands[i].command, command->name) == 0 &&
             argument_is(&arguments[1], command_subcommands[i].word))

@@ -7,10 +7,6 @@
 
 void command_ping(struct client *c, const struct argument *a, size_t count)
 {
-    if (count > 2) {
-        client_error(c, "ERR wrong number of arguments for 'ping' command");
-        return;
-    }
     struct reply r = client_reply_begin(c);
     if (count == 2)
         reply_bulk(&r, a[1].bytes, a[1].length);
