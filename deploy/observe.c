@@ -53,23 +53,17 @@ static void scalar(const redisReply *r, char *text, size_t size)
         text[0] = '\0';
 }
 
-static const redisReply *field(const redisReply *list, const char *name)
-{
-    for (size_t i = 0; i + 1 < list->elements; i += 2) {
-        const redisReply *r = list->element[i];
-        if (r->type != REDIS_REPLY_INTEGER && r->str != NULL && strcasecmp(r->str, name) == 0)
-            return list->element[i + 1];
-    }
-    return NULL;
-}
-
 static bool text_field(const redisReply *list, const char *name, char *out, size_t size)
 {
-    const redisReply *r = field(list, name);
     out[0] = '\0';
-    if (r != NULL)
-        scalar(r, out, size);
-    return r != NULL;
+    for (size_t i = 0; i + 1 < list->elements; i += 2) {
+        const redisReply *r = list->element[i];
+        if (r->type == REDIS_REPLY_INTEGER || r->str == NULL || strcasecmp(r->str, name) != 0)
+            continue;
+        scalar(list->element[i + 1], out, size);
+        return true;
+    }
+    return false;
 }
 
 static bool number_field(const redisReply *list, const char *name, uint64_t *out)

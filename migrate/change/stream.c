@@ -14,10 +14,6 @@
 #include "migrate/source/result.h"
 #include "migrate/change/stream_internal.h"
 
-enum {
-    CLOSE_MS = 1000, /* for the server to finish what it is sending */
-};
-
 /* --- opening --- */
 
 enum err stream_open(struct stream **out, const struct stream_options *options, struct error *e)
@@ -61,7 +57,7 @@ void stream_close(struct stream *s)
     if (s == NULL)
         return;
     if (s->started && stream_report(s, NULL) == ERR_OK)
-        connection_both_end(s->connection, CLOSE_MS);
+        connection_both_end(s->connection);
     connection_close(s->connection);
     buffer_fini(&s->ids);
     tdestroy(s->relations, free);

@@ -190,19 +190,6 @@ static void run_call(void *arg)
     give_back(call);
 }
 
-/* One thread makes and deletes filters: a name that is being deleted is made again only after that. */
-static struct mailbox *desk_of(const struct admin_threads *t, const struct admin_call *call)
-{
-    static admin_fn *const of_making[] = {admin_create, admin_grow,   admin_reserve, admin_init,
-                                          admin_drop,   admin_delete, admin_expire};
-    if (call->fn == admin_plan || call->fn == admin_doctor || call->dry_run)
-        return t->aside; /* they ask Postgres */
-    for (size_t i = 0; i < sizeof(of_making) / sizeof(of_making[0]); i++)
-        if (call->fn == of_making[i])
-            return t->making;
-    return t->admin;
-}
-
 static void post(struct mailbox *to, struct admin_call *call)
 {
     if (mailbox_post(to, run_call, call) == ERR_OK)
@@ -222,7 +209,16 @@ void admin_post_to(struct mailbox *to, struct admin_call *call, struct mailbox *
 
 void admin_post(struct admin_threads *t, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
 {
-    admin_post_to(desk_of(t, call), call, back, done);
+    /* One thread makes and deletes filters: a name that is being deleted is made again only after that. */
+    static admin_fn *const of_making[] = {admin_create, admin_grow,   admin_reserve, admin_init,
+                                          admin_drop,   admin_delete, admin_expire};
+    struct mailbox *desk = t->admin;
+    for (size_t i = 0; i < sizeof(of_making) / sizeof(of_making[0]); i++)
+        if (call->fn == of_making[i])
+            desk = t->making;
+    if (call->fn == admin_plan || call->fn == admin_doctor || call->dry_run)
+        desk = t->aside; /* they ask Postgres */
+    admin_post_to(desk, call, back, done);
 }
 
 static struct admin *admin_new(struct admin_threads *t, const char *name)

@@ -369,21 +369,6 @@ static void missing_field(struct fields *f, const struct dump_header *h, const u
     field_list(f, "missing", &pairs);
 }
 
-static enum err loading_fields(struct fields *f, struct admin *a, const struct loading *l, struct error *e)
-{
-    uint8_t *there = calloc((size_t)l->header.chunks + 1, 1);
-    if (there == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = loading_arrived(&a->handle, l, there, e);
-    if (code == ERR_OK) {
-        field_number(f, "chunks", l->header.chunks);
-        field_number(f, "arrived", l->arrived);
-        missing_field(f, &l->header, there);
-    }
-    free(there);
-    return code;
-}
-
 static enum err status_fields(struct fields *f, struct admin *a, const struct admin_call *call,
                               struct loading *l, struct error *e)
 {
@@ -393,7 +378,19 @@ static enum err status_fields(struct fields *f, struct admin *a, const struct ad
     if (code != ERR_OK && code != ERR_NOT_FOUND)
         return code;
     field_text(f, "state", code == ERR_NOT_FOUND ? "none" : l->done ? "done" : "loading");
-    return code == ERR_OK && !l->done ? loading_fields(f, a, l, e) : ERR_OK;
+    if (code == ERR_NOT_FOUND || l->done)
+        return ERR_OK;
+    uint8_t *there = calloc((size_t)l->header.chunks + 1, 1);
+    if (there == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    code = loading_arrived(&a->handle, l, there, e);
+    if (code == ERR_OK) {
+        field_number(f, "chunks", l->header.chunks);
+        field_number(f, "arrived", l->arrived);
+        missing_field(f, &l->header, there);
+    }
+    free(there);
+    return code;
 }
 
 enum err admin_load_status(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)

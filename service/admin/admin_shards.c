@@ -79,16 +79,6 @@ static void keep(struct admin *a, const struct admin_call *call, uint64_t ms)
     to->until_us = clock_mono_us() + ms * 1000;
 }
 
-/* At least half of the time must be left for others. */
-static enum err may_survey(const struct shards_cache *c, struct error *e)
-{
-    uint64_t since_us = clock_mono_us() - c->ended_us;
-    if (c->took_us <= (uint64_t)BRIEF_MS * 1000 || since_us >= c->took_us)
-        return ERR_OK;
-    return error_set(e, ERR_BUSY, "the shards of a filter were read just now, for %llu ms; ask again later",
-                     (unsigned long long)(c->took_us / 1000));
-}
-
 /* --- one layer --- */
 
 struct layer_map {
@@ -323,12 +313,15 @@ static enum err survey(struct admin *a, struct admin_call *call, struct reply *r
     uint64_t began = clock_mono_us();
     if (a->shards == NULL && (a->shards = calloc(1, sizeof(*a->shards))) == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = may_survey(a->shards, e);
-    if (code != ERR_OK)
-        return code;
-    code = survey_filter(a, call, r, e);
-    a->shards->ended_us = clock_mono_us();
-    a->shards->took_us = a->shards->ended_us - began;
+    struct shards_cache *c = a->shards;
+    /* At least half of the time must be left for others. */
+    if (c->took_us > (uint64_t)BRIEF_MS * 1000 && began - c->ended_us < c->took_us)
+        return error_set(e, ERR_BUSY,
+                         "the shards of a filter were read just now, for %llu ms; ask again later",
+                         (unsigned long long)(c->took_us / 1000));
+    enum err code = survey_filter(a, call, r, e);
+    c->ended_us = clock_mono_us();
+    c->took_us = c->ended_us - began;
     return code;
 }
 

@@ -53,8 +53,12 @@ void command_acl_whoami(struct client *c, const struct argument *a UNUSED, size_
     client_reply_end(c);
 }
 
-static void hello_reply(const struct client *c, struct reply *r)
+/* Write the reply, already in the new protocol. */
+static void welcome_hello(struct client *c, const struct greeting *g, struct reply *r)
 {
+    if (g->named)
+        memcpy(c->name, g->name, sizeof(c->name));
+    c->protocol = r->protocol = g->protocol;
     reply_map(r, 7);
     reply_pair(r, "server", "redis");
     reply_pair(r, "version", COMMAND_REDIS_VERSION);
@@ -66,15 +70,6 @@ static void hello_reply(const struct client *c, struct reply *r)
     reply_pair(r, "role", "master");
     reply_text(r, "modules");
     reply_array(r, 0);
-}
-
-/* Write the reply, already in the new protocol. */
-static void welcome_hello(struct client *c, const struct greeting *g, struct reply *r)
-{
-    if (g->named)
-        memcpy(c->name, g->name, sizeof(c->name));
-    c->protocol = r->protocol = g->protocol;
-    hello_reply(c, r);
 }
 
 /* Read the options behind the version. False: one is invalid, and the error was sent. */

@@ -68,18 +68,6 @@ static void await_masters(struct service *s)
             clock_sleep_us(10 * 1000);
 }
 
-static enum err ask_sentinels(struct service *s, const struct nodes *masters, struct nodes *asked,
-                              struct error *e)
-{
-    asked->tls = s->nodes.tls;
-    enum err code = sentinels_new(&s->nodes.sentinels, masters, e);
-    if (code == ERR_OK)
-        code = sentinel_watch_start(&s->sentinel_watch, s->nodes.sentinels, asked, s->redis_timeout_ms, e);
-    if (code == ERR_OK)
-        await_masters(s);
-    return code;
-}
-
 enum err service_reach_nodes(struct service *s, const struct config *config, struct error *e)
 {
     struct nodes *both = calloc(2, sizeof(*both));
@@ -92,8 +80,15 @@ enum err service_reach_nodes(struct service *s, const struct config *config, str
         code = error_set(e, ERR_NOMEM, "out of memory");
     if (code == ERR_OK)
         code = load_certificates(s, config, e);
-    if (code == ERR_OK && both[1].count > 0)
-        code = ask_sentinels(s, &both[0], &both[1], e);
+    if (code == ERR_OK && both[1].count > 0) {
+        both[1].tls = s->nodes.tls;
+        code = sentinels_new(&s->nodes.sentinels, &both[0], e);
+        if (code == ERR_OK)
+            code = sentinel_watch_start(&s->sentinel_watch, s->nodes.sentinels, &both[1], s->redis_timeout_ms,
+                                        e);
+        if (code == ERR_OK)
+            await_masters(s);
+    }
     free(both);
     return code;
 }

@@ -160,19 +160,6 @@ void filter_state_tell(struct filter_state *w)
 
 /* --- versions --- */
 
-static void set_behind(struct filter_state *w, bool behind)
-{
-    if (behind == w->behind)
-        return;
-    if (behind)
-        TAILQ_INSERT_TAIL(&w->watch->behind, w, behind_link);
-    else
-        TAILQ_REMOVE(&w->watch->behind, w, behind_link);
-    w->behind = behind;
-    w->times_behind = 0;
-    w->watch->total.behind += behind ? 1 : (uint64_t)-1;
-}
-
 static void set_changed(struct filter_state *w, bool changed)
 {
     if (changed && !w->changed)
@@ -185,8 +172,17 @@ static void set_changed(struct filter_state *w, bool changed)
 static void judge(struct filter_state *w)
 {
     const struct filter_version *served = &w->served, *found = &w->found;
-    set_behind(w, served->epoch != 0 && found->epoch != 0 &&
-                      (served->incarnation != found->incarnation || served->epoch < found->epoch));
+    bool behind = served->epoch != 0 && found->epoch != 0 &&
+                  (served->incarnation != found->incarnation || served->epoch < found->epoch);
+    if (behind == w->behind)
+        return;
+    if (behind)
+        TAILQ_INSERT_TAIL(&w->watch->behind, w, behind_link);
+    else
+        TAILQ_REMOVE(&w->watch->behind, w, behind_link);
+    w->behind = behind;
+    w->times_behind = 0;
+    w->watch->total.behind += behind ? 1 : (uint64_t)-1;
 }
 
 static void serve_locked(struct filter_state *w, uint64_t incarnation, uint64_t epoch)

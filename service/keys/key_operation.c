@@ -291,28 +291,25 @@ static void take_refusal(struct key_operation *op, const struct admin_call *call
     buffer_fini(&text);
 }
 
-static void take_made(struct key_operation *op, const struct admin_call *call)
+static void on_made(void *arg)
 {
+    struct admin_call *call = arg;
+    struct key_operation *op = call->asker;
+    if (op == NULL) {
+        admin_call_free(call);
+        return;
+    }
     bool made = call->status == ERR_OK || call->status == ERR_EXISTS, grew = call->fn == admin_grow;
+    op->call = NULL;
     if (made) {
         op->room = !grew && op->asked.user != NULL ? KEY_ROOM_ENDS : KEY_ROOM_WAITS;
     } else {
         take_refusal(op, call);
         op->room = KEY_ROOM_LOOKS; /* keys that are already there need no room */
     }
+    admin_call_free(call);
     if ((!made && !grew) || run(op))
         op->done(op, op->arg);
-}
-
-static void on_made(void *arg)
-{
-    struct admin_call *call = arg;
-    struct key_operation *op = call->asker;
-    if (op != NULL) {
-        op->call = NULL;
-        take_made(op, call);
-    }
-    admin_call_free(call);
 }
 
 static bool may_create(const struct key_operation *op)

@@ -35,18 +35,14 @@ void traffic_read(const struct meters *all, struct traffic *out)
     out->requests = out->took.count;
 }
 
-static void add_named(const struct meter *m, const char *name, size_t length, struct traffic_keys *out)
-{
-    for (const struct meter_filter *f = meter_filters(m); f != NULL; f = f->next)
-        if (f->length == length && memcmp(f->name, name, length) == 0) {
-            add_filter(f, out);
-            return;
-        }
-}
-
 void traffic_of_filter(const struct meters *all, const char *name, size_t length, struct traffic_keys *out)
 {
     *out = (struct traffic_keys){0};
-    for (unsigned i = 0; i < atomic_load(&all->count); i++)
-        add_named(all->meter[i], name, length, out);
+    for (unsigned i = 0; i < atomic_load(&all->count); i++) {
+        const struct meter_filter *f = meter_filters(all->meter[i]);
+        while (f != NULL && (f->length != length || memcmp(f->name, name, length) != 0))
+            f = f->next;
+        if (f != NULL)
+            add_filter(f, out);
+    }
 }

@@ -53,20 +53,6 @@ static double seconds_of(const struct timeval *t)
     return (double)t->tv_sec + (double)t->tv_usec / 1e6;
 }
 
-static void resources(struct service *s, struct samples *to)
-{
-    struct rusage used = {0};
-    struct rlimit files = {0};
-    (void)getrusage(RUSAGE_SELF, &used);
-    (void)getrlimit(RLIMIT_NOFILE, &files);
-    uint64_t uptime_us = clock_mono_us() - s->started_us;
-    sample(to, METRIC_OF_CPU, NULL, seconds_of(&used.ru_utime) + seconds_of(&used.ru_stime));
-    sample_count(to, METRIC_OF_FDS, NULL, open_files());
-    sample_count(to, METRIC_OF_FDS_MAX, NULL, files.rlim_cur);
-    sample(to, METRIC_OF_STARTED, NULL, (double)(s->started_wall_us) / 1e6);
-    sample(to, METRIC_OF_UPTIME, NULL, (double)uptime_us / 1e6);
-}
-
 void metrics_of_process(struct service *s, struct samples *to)
 {
     struct filter_states_total total = filter_states_total(s->watch);
@@ -88,7 +74,15 @@ void metrics_of_process(struct service *s, struct samples *to)
     }
     sample_count(to, METRIC_OF_LOG_SUPPRESSED, NULL, log_suppressed());
     memory_and_threads(to);
-    resources(s, to);
+    struct rusage used = {0};
+    struct rlimit files = {0};
+    (void)getrusage(RUSAGE_SELF, &used);
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    sample(to, METRIC_OF_CPU, NULL, seconds_of(&used.ru_utime) + seconds_of(&used.ru_stime));
+    sample_count(to, METRIC_OF_FDS, NULL, open_files());
+    sample_count(to, METRIC_OF_FDS_MAX, NULL, files.rlim_cur);
+    sample(to, METRIC_OF_STARTED, NULL, (double)(s->started_wall_us) / 1e6);
+    sample(to, METRIC_OF_UPTIME, NULL, (double)(clock_mono_us() - s->started_us) / 1e6);
 }
 
 /* --- Redis nodes: the experience of this process's connections, and the memory that nodes report --- */

@@ -322,18 +322,6 @@ static enum err take(struct client *c, redisReply **out, short *events, struct e
     }
 }
 
-/* The deadline is that of the whole reply, so a server that sends single bytes cannot extend it. */
-static enum err receive(struct client *c, redisReply **out, uint64_t deadline_us, struct error *e)
-{
-    short events = 0;
-    enum err code;
-    while ((code = take(c, out, &events, e)) == ERR_OK && *out == NULL)
-        if (!wait_for(transport_fd(c->transport), events, deadline_us))
-            return error_set(e, ERR_TIMEOUT, "no answer from %s within %g seconds (--timeout)", c->name,
-                             c->timeout_ms / 1000.0);
-    return code;
-}
-
 enum err client_call(struct client *c, redisReply **out, size_t argc, const char **argv,
                      const size_t *lengths, struct error *e)
 {
@@ -389,9 +377,18 @@ enum err client_send(struct client *c, size_t argc, const char **argv, const siz
 
 enum err client_receive(struct client *c, redisReply **out, struct error *e)
 {
+    /* The deadline is that of the whole reply, so a server that sends single bytes cannot extend it. */
+    uint64_t deadline_us = clock_mono_us() + (uint64_t)c->timeout_ms * 1000;
+    short events = 0;
+    enum err code;
     *out = NULL;
     hold_pipe(c, true);
-    enum err code = receive(c, out, clock_mono_us() + (uint64_t)c->timeout_ms * 1000, e);
+    while ((code = take(c, out, &events, e)) == ERR_OK && *out == NULL)
+        if (!wait_for(transport_fd(c->transport), events, deadline_us)) {
+            code = error_set(e, ERR_TIMEOUT, "no answer from %s within %g seconds (--timeout)", c->name,
+                             c->timeout_ms / 1000.0);
+            break;
+        }
     hold_pipe(c, false);
     return code;
 }

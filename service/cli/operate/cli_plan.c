@@ -31,24 +31,20 @@ static void node_cells(struct table *t, const redisReply *node)
         table_cell(t, COLOR_QUIET, told ? "none" : "unknown");
 }
 
-/* Print what the filter occupies on each node before, during and after the rebuild, and each node's total now
- * and then. */
-static void print_nodes(const struct cli *cli, const redisReply *nodes)
+void cli_print_plan(const struct cli *cli, const redisReply *plan)
 {
+    /* What the filter occupies on each node before, during and after the rebuild, and each node's total now
+     * and then. */
     static const struct sheet_column columns[] = {
         {"NODE", .own = node_cells},  {"SHARDS", .right = true},    {"BEFORE", .right = true},
         {"DURING", .right = true},    {"AFTER", .right = true},     {"USED NOW", .right = true},
         {"USED THEN", .right = true}, {"MAXMEMORY", .right = true}, {.title = NULL}};
-    (void)putchar('\n');
-    sheet_table(cli, columns, 0, nodes, NULL);
-}
-
-void cli_print_plan(const struct cli *cli, const redisReply *plan)
-{
     sheet_print(cli, "plan", plan);
     const redisReply *nodes = client_field(plan, "per_node");
-    if (nodes != NULL && nodes->type == REDIS_REPLY_ARRAY && nodes->elements > 0)
-        print_nodes(cli, nodes);
+    if (nodes == NULL || nodes->type != REDIS_REPLY_ARRAY || nodes->elements == 0)
+        return;
+    (void)putchar('\n');
+    sheet_table(cli, columns, 0, nodes, NULL);
 }
 
 /* --- the steps of a dry run --- */
