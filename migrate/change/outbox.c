@@ -276,16 +276,6 @@ static enum err read_page(struct outbox *o, struct error *e)
     return run_taken(o, "outbox_read", o->taken_count, limit, &o->page, e);
 }
 
-/* What was taken from another file is gone, or is on the page once more. */
-static void forget_other_file(struct outbox *o)
-{
-    const char *file = PQgetvalue(o->page, 0, 4);
-    if (strcmp(file, o->file) == 0)
-        return;
-    o->taken_count = 0;
-    (void)snprintf(o->file, sizeof(o->file), "%s", file);
-}
-
 /* Copy row @i of the page to the batch and to `taken`. The caller counts it only when the whole page was
  * copied. */
 static enum err take_row(struct outbox *o, int i, struct error *e)
@@ -313,8 +303,12 @@ static enum err take_page(struct outbox *o, struct feed_batch *batch, struct err
     int count = PQntuples(o->page);
     bool all = (size_t)count < room_of(o);
     enum err err = ERR_OK;
-    if (count > 0)
-        forget_other_file(o);
+    const char *file = count > 0 ? PQgetvalue(o->page, 0, 4) : o->file;
+    if (strcmp(file, o->file) !=
+        0) { /* what was taken from another file is gone, or is on the page once more */
+        o->taken_count = 0;
+        (void)snprintf(o->file, sizeof(o->file), "%s", file);
+    }
     for (int i = 0; i < count && err == ERR_OK; i++)
         err = take_row(o, i, e);
     if (err != ERR_OK)

@@ -33,22 +33,18 @@ const struct stream_relation *stream_find_relation(const struct stream *s, uint3
     return r != NULL && r->described ? r : NULL;
 }
 
-/* A relation belongs to one table only: with two, one of them would miss rows. */
-static enum err claim(const struct stream *s, struct stream_relation *known, size_t table, struct error *e)
-{
-    if (known->table != table && known->table != SIZE_MAX && table != SIZE_MAX)
-        return error_set(e, ERR_CONFIG,
-                         "tables %s and %s are one, or partitions of one; name only the one above",
-                         s->options.tables[known->table].table, s->options.tables[table].table);
-    known->table = table;
-    return ERR_OK;
-}
-
 static enum err put_relation(struct stream *s, uint32_t relid, size_t table, struct error *e)
 {
     struct stream_relation *known = find(s, relid);
-    if (known != NULL)
-        return claim(s, known, table, e);
+    if (known != NULL) {
+        /* A relation belongs to one table only: with two, one of them would miss rows. */
+        if (known->table != table && known->table != SIZE_MAX && table != SIZE_MAX)
+            return error_set(e, ERR_CONFIG,
+                             "tables %s and %s are one, or partitions of one; name only the one above",
+                             s->options.tables[known->table].table, s->options.tables[table].table);
+        known->table = table;
+        return ERR_OK;
+    }
     known = malloc(sizeof(*known));
     if (known != NULL)
         *known = (struct stream_relation){.relid = relid, .table = table};

@@ -126,19 +126,14 @@ static uint64_t view_fields(struct fields *f, struct admin *a, const struct view
     return items;
 }
 
-static const char *rows_by(const struct filter_note *note)
-{
-    static const char *const names[] = {[SOURCE_ROWS_COUNTED] = "count",
-                                        [SOURCE_ROWS_PLANNED] = "statistics",
-                                        [SOURCE_ROWS_GUESSED] = "guess"};
-    return note->rows_ms == 0 ? "unknown" : names[note->rows.by];
-}
-
 /* @built: @items are the keys of a complete generation. */
 static void source_fields(struct fields *f, const struct filter_note *note, bool built, uint64_t items)
 {
     const struct threshold_input in = {.items = items, .source_rows = note->rows.rows};
-    field_text(f, "source_rows_by", rows_by(note));
+    static const char *const by[] = {[SOURCE_ROWS_COUNTED] = "count",
+                                     [SOURCE_ROWS_PLANNED] = "statistics",
+                                     [SOURCE_ROWS_GUESSED] = "guess"};
+    field_text(f, "source_rows_by", note->rows_ms == 0 ? "unknown" : by[note->rows.by]);
     field_time(f, "source_rows_at", note->rows_ms);
     if (note->rows_ms == 0)
         field_null(f, "source_rows");

@@ -158,24 +158,19 @@ static enum err load_service(const struct config_check *c, struct config *config
     return set_text(&config->password, &text, c->error);
 }
 
-static enum err load_redis(const struct config_check *c, struct config *config, char *secret)
-{
-    enum err err = read_secret(c, CONFIG_REDIS, config->redis_password_file, secret);
-    bool others = *config->cluster != '\0' || *config->sentinel != '\0';
-    char **const lists[] = {&config->nodes, &config->cluster, &config->master};
-    for (size_t i = others; i < sizeof(lists) / sizeof(lists[0]) && err == ERR_OK; i++)
-        err = into_nodes(lists[i], secret, c->error);
-    return err;
-}
-
 enum err config_load_secrets(const struct config_check *c, struct config *config)
 {
     char secret[SECRET_MAX + 2] = "";
     enum err err = ERR_OK;
     if (*config->password_file != '\0')
         err = load_service(c, config, secret);
-    if (err == ERR_OK && *config->redis_password_file != '\0')
-        err = load_redis(c, config, secret);
+    if (err == ERR_OK && *config->redis_password_file != '\0') {
+        bool others = *config->cluster != '\0' || *config->sentinel != '\0';
+        char **const lists[] = {&config->nodes, &config->cluster, &config->master};
+        err = read_secret(c, CONFIG_REDIS, config->redis_password_file, secret);
+        for (size_t i = others; i < sizeof(lists) / sizeof(lists[0]) && err == ERR_OK; i++)
+            err = into_nodes(lists[i], secret, c->error);
+    }
     if (err == ERR_OK && *config->postgres_password_file != '\0') {
         err = read_secret(c, CONFIG_POSTGRES, config->postgres_password_file, secret);
         if (err == ERR_OK)

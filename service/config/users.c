@@ -196,16 +196,6 @@ const char *users_token_fault(const char *list)
     return NULL;
 }
 
-static bool has_token(const struct config_user *u, const char wanted[TOKEN_LENGTH])
-{
-    const char *list = u->token[0] != '\0' ? u->token : NULL, *item;
-    size_t length;
-    bool has = false;
-    while (next_item(&list, &item, &length))
-        has |= is_token(item, length) && CRYPTO_memcmp(item, wanted, TOKEN_LENGTH) == 0;
-    return has;
-}
-
 const struct config_user *users_by_token(const struct config *c, const char *token, size_t length)
 {
     unsigned char digest[SHA256_DIGEST_LENGTH];
@@ -214,8 +204,12 @@ const struct config_user *users_by_token(const struct config *c, const char *tok
     (void)SHA256((const unsigned char *)token, length, digest);
     for (size_t i = 0; i < sizeof(digest); i++)
         (void)sprintf(wanted + sizeof(TOKEN_KIND) - 1 + 2 * i, "%02x", digest[i]);
-    for (size_t i = 0; i < c->user_count; i++)
-        if (has_token(&c->user[i], wanted) && c->user[i].enabled)
-            found = &c->user[i];
+    for (size_t i = 0; i < c->user_count; i++) {
+        const struct config_user *u = &c->user[i];
+        const char *list = u->token[0] != '\0' ? u->token : NULL, *item;
+        while (next_item(&list, &item, &length))
+            if (is_token(item, length) && CRYPTO_memcmp(item, wanted, TOKEN_LENGTH) == 0 && u->enabled)
+                found = u;
+    }
     return found;
 }

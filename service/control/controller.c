@@ -341,15 +341,6 @@ static void look_at_all(struct controller *k)
     filter_states_forget(k->service->watch, k->round);
 }
 
-/* The time until the next look, ms: at most until the first filter is due. */
-static int wait_ms(const struct controller *k, uint64_t interval_ms)
-{
-    uint64_t now = clock_wall_us() / 1000;
-    if (k->next_due_ms != 0 && k->next_due_ms < now + interval_ms)
-        interval_ms = k->next_due_ms > now ? k->next_due_ms - now : 0;
-    return (int)interval_ms;
-}
-
 void *controller_run(void *options)
 {
     struct controller *k = calloc(1, sizeof(*k));
@@ -364,7 +355,10 @@ void *controller_run(void *options)
         uint64_t interval_ms = k->config->check_interval_ms;
         look_at_all(k);
         config_release(k->config);
-        mailbox_wait(k->service->controller, wait_ms(k, interval_ms));
+        uint64_t now = clock_wall_us() / 1000; /* at most until the first filter is due */
+        if (k->next_due_ms != 0 && k->next_due_ms < now + interval_ms)
+            interval_ms = k->next_due_ms > now ? k->next_due_ms - now : 0;
+        mailbox_wait(k->service->controller, (int)interval_ms);
     }
     handle_fini(&k->handle);
     sync_client_free(k->redis);

@@ -83,16 +83,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Make the secret for the tokens of this process's pages: see http_origin.h. */
-static enum err make_secret(struct http *h, struct error *e)
-{
-    h->next_id = random_u64();
-    if (gethostname(h->host, sizeof(h->host) - 1) != 0)
-        h->host[0] = '\0';
-    return RAND_bytes(h->csrf_key, sizeof(h->csrf_key)) == 1 ? ERR_OK
-                                                             : error_set(e, ERR_IO, "no random bytes");
-}
-
 static enum err make(struct http *h, struct error *e)
 {
     h->base = h->sockets.base = loop_base_new();
@@ -110,8 +100,12 @@ static enum err make(struct http *h, struct error *e)
         code = http_events_init(h, e);
     if (code == ERR_OK)
         code = http_dashboard_init(h, e);
-    if (code == ERR_OK)
-        code = make_secret(h, e);
+    h->next_id = random_u64();
+    if (gethostname(h->host, sizeof(h->host) - 1) != 0)
+        h->host[0] = '\0';
+    /* The secret for the tokens of this process's pages: see http_origin.h. */
+    if (code == ERR_OK && RAND_bytes(h->csrf_key, sizeof(h->csrf_key)) != 1)
+        code = error_set(e, ERR_IO, "no random bytes");
     if (code == ERR_OK)
         code = sockets_listen(&h->sockets, "http", h->config->http, http_connection_accept, h, e);
     return code;

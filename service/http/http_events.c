@@ -143,16 +143,12 @@ static void end_stream(struct http_events *ev, struct stream *s, const char *why
 
 /* --- looks --- */
 
-static uint64_t interval_ms(const struct http_events *ev)
-{
-    if (ev->count == 0)
-        return FILLS_FINE_S * 1000;
-    return http_states_busy(&ev->states) ? BUSY_MS : QUIET_MS;
-}
-
 static bool is_due(const struct http_events *ev)
 {
-    uint64_t since_us = clock_mono_us() - ev->looked_us, wanted_us = interval_ms(ev) * 1000;
+    uint64_t since_us = clock_mono_us() - ev->looked_us;
+    uint64_t wanted_us = http_states_busy(&ev->states) ? BUSY_MS * 1000 : QUIET_MS * 1000;
+    if (ev->count == 0)
+        wanted_us = FILLS_FINE_S * 1000 * 1000;
     if (ev->hurry && wanted_us > HURRY_MS * 1000)
         wanted_us = HURRY_MS * 1000;
     if (wanted_us < COST_FACTOR * ev->cost_us)
@@ -190,16 +186,6 @@ static void take_answer(struct http_events *ev, const struct admin_call *call)
         http_states_take(&ev->states, call, !ev->before);
 }
 
-/* Entries of filters that are gone are kept until all streams have been sent them. */
-static void forget_told(struct http_events *ev)
-{
-    const struct stream *s;
-    uint64_t told = ev->states.version;
-    LIST_FOREACH(s, &ev->streams, link)
-    told = s->sent < told ? s->sent : told;
-    http_states_told(&ev->states, told);
-}
-
 static void schedule(struct http_events *ev);
 
 static void on_answer(void *arg)
@@ -212,7 +198,11 @@ static void on_answer(void *arg)
         take_answer(ev, call);
         LIST_FOREACH(s, &ev->streams, link)
         pump(ev, s);
-        forget_told(ev);
+        /* Entries of filters that are gone are kept until all streams have been sent them. */
+        uint64_t told = ev->states.version;
+        LIST_FOREACH(s, &ev->streams, link)
+        told = s->sent < told ? s->sent : told;
+        http_states_told(&ev->states, told);
     }
     admin_call_free(call);
 }

@@ -343,20 +343,16 @@ static enum resp_result read_inline(struct resp_parser *p, char *bytes, size_t l
     return result == RESP_COMMAND ? finish(p, end + 1) : result;
 }
 
-static void begin(struct resp_parser *p)
-{
-    p->argument_count = p->consumed = p->expected = p->position = p->scanned = 0;
-    p->bulk = RESP_NO_BULK;
-    p->inside = false;
-    p->begun = true;
-}
-
 enum resp_result resp_parse(struct resp_parser *p, char *bytes, size_t length)
 {
     if (p->error != NULL)
         return RESP_ERROR;
-    if (!p->begun)
-        begin(p);
+    if (!p->begun) {
+        p->argument_count = p->consumed = p->expected = p->position = p->scanned = 0;
+        p->bulk = RESP_NO_BULK;
+        p->inside = false;
+        p->begun = true;
+    }
     if (length < p->need)
         return RESP_MORE;
     return bytes[0] == '*' ? read_array(p, bytes, length) : read_inline(p, bytes, length);

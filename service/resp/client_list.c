@@ -53,14 +53,6 @@ static void local_address(const struct client *c, char out[ADDRESS_TEXT_MAX])
         address_text((struct sockaddr *)&a, length, out);
 }
 
-static void put_command(struct buffer *out, const char *command)
-{
-    for (const char *p = command == NULL ? "NULL" : command; *p != '\0'; p++) {
-        char small = command == NULL ? *p : (char)tolower((unsigned char)*p);
-        buffer_append(out, &small, 1);
-    }
-}
-
 void client_list_line(struct buffer *out, const struct client *c)
 {
     char local[ADDRESS_TEXT_MAX];
@@ -77,7 +69,10 @@ void client_list_line(struct buffer *out, const struct client *c)
                                              : "N",
                   c->in_transaction ? (int)c->transaction_count : -1, c->input.length - c->input_from,
                   client_unread(c), c->memory);
-    put_command(out, c->command);
+    for (const char *p = c->command == NULL ? "NULL" : c->command; *p != '\0'; p++) {
+        char small = c->command == NULL ? *p : (char)tolower((unsigned char)*p);
+        buffer_append(out, &small, 1);
+    }
     buffer_printf(out, " user=%s resp=%d lib-name=%s lib-ver=%s\n", user_of(c), c->protocol, c->library,
                   c->library_version);
 }

@@ -55,15 +55,6 @@ void schema_load(struct schema_shape *out, const char *name)
     }
 }
 
-/* NULL: not listed. */
-static const struct schema_row *find(const struct schema_shape *shape, const char *name)
-{
-    for (size_t i = 0; i < shape->count; i++)
-        if (strcmp(shape->member[i].row.field[MEMBER_NAME], name) == 0)
-            return &shape->member[i].row;
-    return NULL;
-}
-
 /* True if the member's type has @word. @member NULL: false. */
 static bool has(const struct schema_row *member, const char *word)
 {
@@ -139,8 +130,12 @@ static void write_object(struct json *j, const redisReply *list, const struct sc
         const redisReply *key = list->element[i];
         if (key->type != REDIS_REPLY_STRING && key->type != REDIS_REPLY_STATUS)
             continue;
+        const struct schema_row *member = NULL; /* not listed */
+        for (size_t k = 0; k < shape->count; k++)
+            if (strcmp(shape->member[k].row.field[MEMBER_NAME], key->str) == 0)
+                member = &shape->member[k].row;
         json_name(j, key->str);
-        write_value(j, list->element[i + 1], find(shape, key->str));
+        write_value(j, list->element[i + 1], member);
     }
     json_close(j, '}');
 }

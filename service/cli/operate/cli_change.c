@@ -68,14 +68,6 @@ static const struct control controls[] = {
      "Keys of %s that Redis has lost will be reported absent. Accept that?"},
 };
 
-static const struct control *find(const char *command)
-{
-    size_t i = 0;
-    while (strcmp(controls[i].command, command) != 0)
-        i++;
-    return &controls[i];
-}
-
 static void say(const struct cli *cli, const struct control *c, const uint64_t *rows)
 {
     char number[NUMBER_GROUPED_SIZE];
@@ -112,7 +104,9 @@ static bool job_of_now(struct cli *cli, const struct control *c, char *id, size_
  * throttle, else NULL. */
 static int control(struct cli *cli, size_t argc, const char **argv, const uint64_t *rows)
 {
-    const struct control *c = find(cli->command);
+    const struct control *c = controls;
+    while (strcmp(c->command, cli->command) != 0)
+        c++;
     struct error e = {""};
     argv[0] = c->verb;
     argv[1] = cli->arguments[0];

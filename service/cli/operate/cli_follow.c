@@ -130,16 +130,6 @@ static bool same_job(const struct job_id *a, const struct job_id *b)
     return strcmp(a->token, b->token) == 0;
 }
 
-/* The length that fits into one line of the terminal: a longer line would wrap, and \r would not return to
- * its beginning. */
-static size_t fitting(const char *text, size_t length)
-{
-    size_t at = 0, columns = output_columns();
-    for (size_t used = 1; at < length && used < columns; used++)
-        at += utf8_sequence(text + at, length - at);
-    return at;
-}
-
 /* In a file a line is repeated seldom: a job may wait for hours, and that says that the command still does.
  */
 static void show_text(struct follow *f, const char *text, bool now)
@@ -149,7 +139,11 @@ static void show_text(struct follow *f, const char *text, bool now)
     if (f->cli->json)
         return;
     if (f->cli->terminal) {
-        (void)printf("\r%.*s\033[K", (int)fitting(text, strlen(text)), text);
+        /* A line that is longer than the terminal's would wrap, and \r would not return to its beginning. */
+        size_t fits = 0, length = strlen(text), columns = output_columns();
+        for (size_t used = 1; fits < length && used < columns; used++)
+            fits += utf8_sequence(text + fits, length - fits);
+        (void)printf("\r%.*s\033[K", (int)fits, text);
         f->line_open = true;
     } else if (now || time - f->last_line_us >= (same ? SAME_LINE_US : LINE_US)) {
         (void)puts(text);
