@@ -250,7 +250,7 @@ const struct subcommand command_subcommands[] = {
      "LIST [FILTERBY (PATTERN <pattern> | MODULE <group> | ACLCAT <group>)]", "Return their names."},
     {"COMMAND", "INFO", "command|info", COMMAND_FREE, 2, 0, command_describe, "INFO [<name> ...]",
      "Return details of those commands, or of all."},
-    {"COMMAND", "DOCS", "command|docs", COMMAND_FREE, 2, 0, command_docs, "DOCS [<name> ...]",
+    {"COMMAND", "DOCS", "command|docs", COMMAND_FREE, 2, 0, command_describe, "DOCS [<name> ...]",
      "Return what people want to know of them."},
     {"COMMAND", "GETKEYS", "command|getkeys", COMMAND_FREE, 3, 0, command_getkeys, "GETKEYS <command>",
      "Return the keys of a whole command."},

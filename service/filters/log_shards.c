@@ -49,14 +49,9 @@ void log_shards_close(struct log_shards *s)
     free(s);
 }
 
-uint64_t log_shards_seed(const struct log_shards *s)
+const struct log_view *log_shards_view(const struct log_shards *s)
 {
-    return s->view.seed;
-}
-
-bool log_shards_degraded(const struct log_shards *s)
-{
-    return s->view.degraded;
+    return &s->view;
 }
 
 enum err log_shards_read(struct log_shards *s, unsigned layer, uint32_t first, uint32_t count, uint8_t *out,

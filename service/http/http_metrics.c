@@ -84,7 +84,7 @@ void http_meter_count(struct http_request *r, int status)
         column++;
     uint64_t us = clock_mono_us() - r->began_us;
     if (http_status_at(column) != 0)
-        meter_count(r->http->meter, row, column, us);
+        meter_count(r->http->meter, row, column, us, 1);
     if (r->route == NULL || r->route->role != HTTP_ROLE_SCRAPE) /* a scrape waits by design, see SCRAPE_MS */
         log_slow(r, status, us);
 }

@@ -207,7 +207,7 @@ static void start_slice(struct batch *b, struct slice *s)
     }
     for (size_t i = 0; i < count; i++) {
         struct batch_key key = o->key(o->owner, s->first + i);
-        key_operation_put(op, key.bytes, key.length);
+        key_operation_name(op, key_operation_copy(op, key.bytes, key.length), key.length);
     }
     if (b->unreachable)
         key_operation_set_timeout(op, UNREACHABLE_MS);

@@ -73,11 +73,6 @@ void key_operation_name(struct key_operation *op, const char *key, size_t length
     op->keys[op->filled++] = (struct request_key){.bytes = key, .length = length};
 }
 
-void key_operation_put(struct key_operation *op, const char *key, size_t length)
-{
-    key_operation_name(op, key_operation_copy(op, key, length), length);
-}
-
 static void leave_filter(struct key_operation *op)
 {
     open_filter_close(op->open);

@@ -101,15 +101,10 @@ void meters_add(struct meters *all, const struct meter *m)
     atomic_store(&all->count, count + 1);
 }
 
-void meter_count_many(struct meter *m, size_t row, size_t column, uint64_t us, uint64_t times)
+void meter_count(struct meter *m, size_t row, size_t column, uint64_t us, uint64_t times)
 {
     timing_bump(&m->count[row * m->kind->columns + column], times);
     timing_record_many(&m->timing[row], us, times);
-}
-
-void meter_count(struct meter *m, size_t row, size_t column, uint64_t us)
-{
-    meter_count_many(m, row, column, us, 1);
 }
 
 void meter_slow(struct meter *m)

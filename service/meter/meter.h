@@ -68,9 +68,8 @@ struct meters {
 void meters_add(struct meters *all, const struct meter *m);
 
 /* --- for the owning thread --- */
-void meter_count(struct meter *m, size_t row, size_t column, uint64_t us);
-/* As meter_count(), for @times requests of the same duration. */
-void meter_count_many(struct meter *m, size_t row, size_t column, uint64_t us, uint64_t times);
+/* For @times requests of the same duration. */
+void meter_count(struct meter *m, size_t row, size_t column, uint64_t us, uint64_t times);
 void meter_slow(struct meter *m);
 /* The counters of a filter, made if needed; they live as long as the meter. If there are METER_FILTERS_MAX
  * already, or no memory, returns meter_others(). Only for filters that exist: names invented by clients get

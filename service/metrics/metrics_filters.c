@@ -182,29 +182,17 @@ static redisReply *parse(const struct buffer *bytes)
     return NULL;
 }
 
-struct asker {
-    struct admin *admin;
-    const struct collection *to;
-};
-
-static bool is_late(void *arg)
+/* True: Redis has replied. */
+static bool ask(struct admin *a, struct status *one)
 {
-    const struct asker *a = arg;
-    return clock_mono_us() >= a->to->deadline_us || atomic_load(a->to->stop);
-}
-
-static enum status_is ask(void *arg, const char *name, size_t length, struct buffer *reply)
-{
-    const struct asker *a = arg;
-    struct reply r = {.out = reply, .protocol = 2};
+    struct reply r = {.out = &one->reply, .protocol = 2};
     struct error ignored;
-    enum err code = admin_status_one(a->admin, &r, name, length, &ignored);
-    if (code == ERR_NOT_FOUND)
-        return STATUS_GONE;
-    redisReply *status = code == ERR_OK ? parse(reply) : NULL;
+    enum err code = admin_status_one(a, &r, one->name, one->length, &ignored);
+    redisReply *status = code == ERR_OK ? parse(&one->reply) : NULL;
     bool said = status != NULL && strcmp(text(status, "state"), "unreachable") != 0;
     freeReplyObject(status);
-    return said ? STATUS_SAID : STATUS_UNREACHABLE;
+    one->is = code == ERR_NOT_FOUND ? STATUS_GONE : said ? STATUS_SAID : STATUS_UNREACHABLE;
+    return one->is != STATUS_UNREACHABLE;
 }
 
 /* --- all filters --- */
@@ -227,16 +215,22 @@ static bool put_one(struct samples *to, const struct status *s)
 
 void metrics_of_filters(struct admin *a, struct collection *to)
 {
-    struct asker asker = {.admin = a, .to = to};
     struct statuses now = {0};
     struct filter_names all;
     struct error ignored;
     to->reached = admin_names(a, &all, &ignored) == ERR_OK;
     uint64_t count = all.count, shown = 0;
+    size_t asked = 0;
+    bool answered = false;
     for (size_t i = 0; i < all.count && now.count < METER_FILTERS_MAX; i++) /* the others are only counted */
         (void)statuses_add(&now, all.name[i].at, all.name[i].length);
     admin_names_free(&all);
-    statuses_ask(&now, to->statuses, &(struct questions){.ask = ask, .late = is_late, .arg = &asker});
+    for (; asked < now.count; asked++) { /* at least one, until the time is up */
+        if (asked > 0 && (clock_mono_us() >= to->deadline_us || atomic_load(to->stop)))
+            break;
+        answered |= ask(a, statuses_next(&now, to->statuses, asked));
+    }
+    statuses_end(&now, to->statuses, asked, answered);
     for (size_t i = 0; i < now.count; i++) {
         shown += put_one(to->samples, &now.of[i]);
         count -= now.of[i].is == STATUS_GONE;

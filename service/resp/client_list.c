@@ -3,7 +3,7 @@
  * clients are not held up, and returns to the worker that it started from. Possible failure modes are: the
  * client that sent the command disconnects (its memory stays until the task is back), clients come and go
  * meanwhile (a client that is connected all the time is seen exactly once), the workers end (the task is
- * answered when all have ended; see worker_settle()). */
+ * answered when all have ended; see end_threads() of service/daemon/). */
 #include "service/resp/client_list.h"
 
 #include <ctype.h>

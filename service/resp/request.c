@@ -48,7 +48,7 @@ static void count_outcome(struct client *c, const struct counted *what, enum out
     if (what->row == METER_NO_ROW || times == 0)
         return;
     uint64_t now = clock_mono_us(), us = now > what->came_us ? now - what->came_us : 0;
-    meter_count_many(c->worker->meter, what->row, outcome, us, times);
+    meter_count(c->worker->meter, what->row, outcome, us, times);
     struct spent all = spent == NULL ? (struct spent){0} : *spent;
     all.came_us = what->came_us;
     if (all.asked_us != 0 && all.answered_us == 0)

@@ -395,13 +395,3 @@ enum err worker_start(struct workers *all, const struct worker_options *o, struc
     all->worker[all->count++] = w;
     return ERR_OK;
 }
-
-void worker_join(struct worker *w)
-{
-    (void)pthread_join(w->thread, NULL);
-}
-
-void worker_settle(struct worker *w)
-{
-    mailbox_run(w->mailbox);
-}
