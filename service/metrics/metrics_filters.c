@@ -213,12 +213,12 @@ static bool put_one(struct samples *to, const struct status *s)
     return is;
 }
 
-void metrics_of_filters(struct admin *a, struct collection *to)
+bool metrics_of_filters(struct admin *a, struct samples *to, struct statuses *statuses, uint64_t deadline_us)
 {
     struct statuses now = {0};
     struct filter_names all;
     struct error ignored;
-    to->reached = admin_names(a, &all, &ignored) == ERR_OK;
+    bool reached = admin_names(a, &all, &ignored) == ERR_OK;
     uint64_t count = all.count, shown = 0;
     size_t asked = 0;
     bool answered = false;
@@ -226,16 +226,17 @@ void metrics_of_filters(struct admin *a, struct collection *to)
         (void)statuses_add(&now, all.name[i].at, all.name[i].length);
     admin_names_free(&all);
     for (; asked < now.count; asked++) { /* at least one, until the time is up */
-        if (asked > 0 && (clock_mono_us() >= to->deadline_us || atomic_load(to->stop)))
+        if (asked > 0 && (clock_mono_us() >= deadline_us || atomic_load(&a->service->stop)))
             break;
-        answered |= ask(a, statuses_next(&now, to->statuses, asked));
+        answered |= ask(a, statuses_next(&now, statuses, asked));
     }
-    statuses_end(&now, to->statuses, asked, answered);
+    statuses_end(&now, statuses, asked, answered);
     for (size_t i = 0; i < now.count; i++) {
-        shown += put_one(to->samples, &now.of[i]);
+        shown += put_one(to, &now.of[i]);
         count -= now.of[i].is == STATUS_GONE;
     }
-    *to->statuses = now;
-    sample_count(to->samples, METRIC_OF_FILTERS, NULL, count);
-    sample_count(to->samples, METRIC_OF_FILTERS_OMITTED, NULL, count - shown);
+    *statuses = now;
+    sample_count(to, METRIC_OF_FILTERS, NULL, count);
+    sample_count(to, METRIC_OF_FILTERS_OMITTED, NULL, count - shown);
+    return reached;
 }

@@ -87,18 +87,18 @@ void metrics_of_process(struct service *s, struct samples *to)
 
 /* --- Redis nodes: the experience of this process's connections, and the memory that nodes report --- */
 
-void metrics_of_memory(struct admin *a, struct collection *to)
+void metrics_of_memory(struct admin *a, struct samples *to, uint64_t deadline_us)
 {
     unsigned count = 0;
     struct error e;
-    if (clock_mono_us() >= to->deadline_us || sync_client_masters(a->redis, &count, &e) != ERR_OK)
+    if (clock_mono_us() >= deadline_us || sync_client_masters(a->redis, &count, &e) != ERR_OK)
         return;
-    for (unsigned i = 0; i < count && clock_mono_us() < to->deadline_us && !atomic_load(to->stop); i++) {
+    for (unsigned i = 0; i < count && clock_mono_us() < deadline_us && !atomic_load(&a->service->stop); i++) {
         struct plan_node told = {.known = false};
         const struct label node = label(sync_client_name(a->redis, sync_client_master(a->redis, i)));
         if (memory_of_node(a->redis, sync_client_master(a->redis, i), &told, &e) == ERR_OK) {
-            sample_count(to->samples, METRIC_OF_NODE_MEMORY, &node, told.used);
-            sample_count(to->samples, METRIC_OF_NODE_MEMORY_MAX, &node, told.maxmemory);
+            sample_count(to, METRIC_OF_NODE_MEMORY, &node, told.used);
+            sample_count(to, METRIC_OF_NODE_MEMORY_MAX, &node, told.maxmemory);
         }
     }
 }
