@@ -235,21 +235,15 @@ void outbox_close(struct outbox *o)
 
 /* --- reading --- */
 
-/* The numbers of the first @count taken rows as an SQL array. */
-static void put_taken(const struct outbox *o, size_t count, struct buffer *out)
-{
-    buffer_puts(out, "{");
-    for (size_t i = 0; i < count; i++)
-        buffer_printf(out, "%s%lld", i == 0 ? "" : ",", (long long)o->taken[i].seq);
-    buffer_puts(out, "}");
-}
-
 /* run_open() of a statement about the first @count taken rows. */
 static enum err run_taken(struct outbox *o, const char *name, size_t count, const char *limit, PGresult **out,
                           struct error *e)
 {
     struct buffer taken = {0};
-    put_taken(o, count, &taken);
+    buffer_puts(&taken, "{"); /* the numbers of the first @count taken rows as an SQL array */
+    for (size_t i = 0; i < count; i++)
+        buffer_printf(&taken, "%s%lld", i == 0 ? "" : ",", (long long)o->taken[i].seq);
+    buffer_puts(&taken, "}");
     const char *text = buffer_text(&taken);
     enum err err = buffer_failed(&taken) ? error_set(e, ERR_NOMEM, "out of memory")
                                          : run_open(o, name,

@@ -317,18 +317,6 @@ enum err admin_status(struct admin *a, struct admin_call *call, struct reply *r,
 /* --- GET /v1/filters: the status of filters, page by page, ordered by the bytes of their names, so that a
  * filter created or deleted meanwhile moves no other one to a page that was read --- */
 
-/* Keep the names that come after the cursor and that the user may see, sorted. */
-static void choose(const struct admin_call *call, struct filter_names *all)
-{
-    const struct span cursor = {call->filter, call->filter_length};
-    size_t n = 0;
-    for (const struct span *name = all->name; name < all->name + all->count; name++)
-        if ((!call->named || span_order(name, &cursor) > 0) && admin_call_shows(call, name->at, name->length))
-            all->name[n++] = *name;
-    all->count = n;
-    qsort(all->name, n, sizeof(*all->name), span_order);
-}
-
 static void put_page(struct admin *a, struct admin_call *call, struct reply *r,
                      const struct filter_names *all)
 {
@@ -359,7 +347,15 @@ enum err admin_page(struct admin *a, struct admin_call *call, struct reply *r, s
     struct filter_names all;
     enum err code = admin_names(a, &all, e);
     if (code == ERR_OK || all.count > 0) { /* as above */
-        choose(call, &all);
+        /* The names that come after the cursor and that the user may see, sorted. */
+        const struct span cursor = {call->filter, call->filter_length};
+        size_t n = 0;
+        for (size_t i = 0; i < all.count; i++)
+            if ((!call->named || span_order(&all.name[i], &cursor) > 0) &&
+                admin_call_shows(call, all.name[i].at, all.name[i].length))
+                all.name[n++] = all.name[i];
+        all.count = n;
+        qsort(all.name, n, sizeof(*all.name), span_order);
         put_page(a, call, r, &all);
         code = ERR_OK;
     }

@@ -12,16 +12,6 @@ enum { JOB_ID_MAX = 2048 /* bytes; a name has at most 512, escaped */ };
 
 /* --- confirmation of what cannot be undone --- */
 
-/* Print @question up to its %s, the filter's name escaped, and the rest. */
-static void put_question(const struct cli *cli, const char *question)
-{
-    const char *name = strstr(question, "%s");
-    struct buffer b = {0};
-    output_escape(&b, cli->arguments[0], strlen(cli->arguments[0]));
-    (void)fprintf(stderr, "%.*s%s%s [y/N] ", (int)(name - question), question, buffer_text(&b), name + 2);
-    buffer_fini(&b);
-}
-
 int cli_confirm(const struct cli *cli, const char *why, const char *question)
 {
     char line[16];
@@ -30,7 +20,11 @@ int cli_confirm(const struct cli *cli, const char *why, const char *question)
     if (isatty(STDIN_FILENO) != 1)
         return cli_fail(CLI_USAGE, "%s %s, and standard input is not a terminal; confirm with --yes",
                         cli->command, why);
-    put_question(cli, question);
+    const char *name = strstr(question, "%s"); /* of the filter, escaped */
+    struct buffer b = {0};
+    output_escape(&b, cli->arguments[0], strlen(cli->arguments[0]));
+    (void)fprintf(stderr, "%.*s%s%s [y/N] ", (int)(name - question), question, buffer_text(&b), name + 2);
+    buffer_fini(&b);
     if (fgets(line, sizeof(line), stdin) != NULL && (line[0] == 'y' || line[0] == 'Y'))
         return CLI_OK;
     return cli_fail(CLI_NO, "nothing was changed");
