@@ -10,6 +10,7 @@
 #include "expansion/record/mutex.h"
 #include "service/admin/admin.h"
 #include "service/protocol/field.h"
+#include "service/protocol/list.h"
 
 /* --- TB.STATUS --- */
 
@@ -105,10 +106,8 @@ static void put_value(struct fields *f, const char *filter, size_t length, const
 
 static const char *find(const redisReply *record, const char *field)
 {
-    for (size_t i = 0; i + 1 < record->elements; i += 2)
-        if (strcmp(record->element[i]->str, field) == 0)
-            return record->element[i + 1]->str;
-    return NULL;
+    const redisReply *value = list_field(record, field);
+    return value == NULL ? NULL : value->str;
 }
 
 /* The result of the last verification of generation @generation; *@when: its time, ms. */

@@ -7,44 +7,22 @@
 #include "expansion/decide/step.h"
 #include "service/meter/meter.h"
 #include "service/metrics/metrics_internal.h"
+#include "service/protocol/list.h"
 #include "shard/filter/view.h"
 
 /* --- fields --- */
 
-/* A filter's status: alternating names and values. */
-static const redisReply *field(const redisReply *status, const char *name)
-{
-    for (size_t i = 0; i + 1 < status->elements; i += 2)
-        if (strcmp(status->element[i]->str, name) == 0)
-            return status->element[i + 1];
-    return NULL;
-}
-
 static const char *text(const redisReply *status, const char *name)
 {
-    const redisReply *f = field(status, name);
+    const redisReply *f = list_field(status, name);
     return f != NULL && f->type == REDIS_REPLY_STRING ? f->str : "";
-}
-
-static bool number(const redisReply *status, const char *name, double *out)
-{
-    const redisReply *f = field(status, name);
-    char *end = NULL;
-    if (f != NULL && f->type == REDIS_REPLY_INTEGER) {
-        *out = (double)f->integer;
-        return true;
-    }
-    if (f == NULL || f->type != REDIS_REPLY_STRING || f->len == 0)
-        return false;
-    *out = strtod(f->str, &end);
-    return *end == '\0';
 }
 
 /* A flag in RESP2: 1 or 0. */
 static bool flag(const redisReply *status, const char *name)
 {
-    double is = 0;
-    return number(status, name, &is) && is > 0;
+    uint64_t is = 0;
+    return list_count(status, name, &is) && is > 0;
 }
 
 /* --- words --- */
@@ -136,7 +114,7 @@ static void put_numbers(const struct named *n, const redisReply *status)
     for (enum metric m = 0; m < METRIC_COUNT; m++) {
         const char *name = metric_rows[m].field, *end = name + strlen(name);
         double value;
-        if (*name == '\0' || !number(status, name, &value))
+        if (*name == '\0' || !list_decimal(status, name, &value))
             continue;
         if (strcmp(end - 3, "_ms") == 0)
             value /= 1000;
@@ -158,7 +136,7 @@ static void put_filter(struct samples *to, const redisReply *status, const char 
     put_flag(&n, METRIC_OF_FILTER_READY, flag(status, "ready"));
     if (text(status, "table")[0] != '\0')
         put_flag(&n, METRIC_OF_FILTER_SOURCE_UP, strcmp(text(status, "postgres"), "ok") == 0);
-    if (field(status, "follow_state") != NULL)
+    if (list_field(status, "follow_state") != NULL)
         put_flag(&n, METRIC_OF_TAIL_RUNNING, strcmp(text(status, "follow_state"), "running") == 0);
     put_numbers(&n, status);
     put_job(&n, status);

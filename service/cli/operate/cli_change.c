@@ -89,7 +89,7 @@ static bool job_of_now(struct cli *cli, const struct control *c, char *id, size_
     redisReply *status = cli_send(cli, 2, argv);
     if (status == NULL)
         return false;
-    (void)client_text(status, "job_id", id, size);
+    (void)list_text(status, "job_id", id, size);
     freeReplyObject(status);
     return true;
 }
