@@ -65,19 +65,6 @@ static bool read_oid(const char *text, uint32_t *out)
     return true;
 }
 
-/* Use the role's own search_path, as a source does. */
-static enum err resolve_table(struct stream *s, struct connection *c, size_t table, struct error *e)
-{
-    const char *name = s->options.tables[table].table;
-    char oid[CONNECTION_OID_MAX];
-    enum err err = connection_resolve(c, name, oid, e);
-    if (err == ERR_OK && !read_oid(oid, &s->oids[table]))
-        err = error_set(e, ERR_CONFIG,
-                        "table %s does not exist for this role; correct its name, or qualify it: schema.name",
-                        name);
-    return err;
-}
-
 static enum err load_relations(struct stream *s, struct connection *c, size_t table, struct error *e)
 {
     char oid[16];
@@ -99,8 +86,16 @@ static enum err load_relations(struct stream *s, struct connection *c, size_t ta
 enum err stream_resolve(struct stream *s, struct connection *connection, struct error *e)
 {
     enum err err = ERR_OK;
-    for (size_t i = 0; i < s->options.table_count && err == ERR_OK; i++)
-        err = resolve_table(s, connection, i, e);
+    for (size_t i = 0; i < s->options.table_count && err == ERR_OK; i++) {
+        /* Use the role's own search_path, as a source does. */
+        const char *name = s->options.tables[i].table;
+        char oid[CONNECTION_OID_MAX];
+        err = connection_resolve(connection, name, oid, e);
+        if (err == ERR_OK && !read_oid(oid, &s->oids[i]))
+            err = error_set(
+                e, ERR_CONFIG,
+                "table %s does not exist for this role; correct its name, or qualify it: schema.name", name);
+    }
     /* The settings of a source, so that an id has the same text form. No statement timeouts on the server:
      * this process has its own. */
     if (err == ERR_OK)

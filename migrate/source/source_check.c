@@ -200,7 +200,7 @@ enum err source_check(struct source *s, struct error *e)
         if (err == ERR_OK)
             err = check_plan(s, i, e);
     }
-    const struct source_table *first = &s->tables[0];
+    const struct source_table *first = s->tables;
     for (unsigned i = 1; i < s->table_count && err == ERR_OK; i++)
         for (unsigned c = 0; c < s->id_columns; c++)
             if (strcmp(s->tables[i].id[c].type, first->id[c].type) != 0)

@@ -116,27 +116,22 @@ static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
     return ERR_OK;
 }
 
-static enum err complete(struct load *l)
-{
-    struct mutex *mutex = NULL;
-    struct admin *a = l->a;
-    const struct mutex_options options =
-        filter_mutex_options(a->service, a->config, l->call->filter, l->call->filter_length);
-    enum err code = mutex_acquire(&mutex, &options, options.redis_timeout_ms, l->e);
-    if (code != ERR_OK)
-        return code;
-    code = publish(l, mutex, l->e);
-    mutex_release(mutex);
-    return code;
-}
-
 /* Reply OK if chunks are still missing, or if all have come and the filter exists. */
 static enum err go_on(struct load *l)
 {
-    enum err code = l->loading.arrived >= l->loading.header.chunks ? complete(l) : ERR_OK;
-    if (code == ERR_OK)
-        reply_simple(l->r, "OK");
-    return code;
+    if (l->loading.arrived >= l->loading.header.chunks) { /* complete */
+        struct mutex *mutex = NULL;
+        const struct mutex_options options =
+            filter_mutex_options(l->a->service, l->a->config, l->call->filter, l->call->filter_length);
+        enum err code = mutex_acquire(&mutex, &options, options.redis_timeout_ms, l->e);
+        if (code == ERR_OK)
+            code = publish(l, mutex, l->e);
+        mutex_release(mutex);
+        if (code != ERR_OK)
+            return code;
+    }
+    reply_simple(l->r, "OK");
+    return ERR_OK;
 }
 
 /* --- the header --- */
@@ -165,24 +160,15 @@ static enum err check_memory(struct load *l, struct error *e)
     return code;
 }
 
-static enum err next_token(struct load *l, uint64_t *out, struct error *e)
-{
-    redisReply *reply;
-    enum err code = sync_client_filter_command(l->a->redis, &l->f->names, "token", "INCR %b", &reply, e);
-    if (code != ERR_OK)
-        return code;
-    *out = (uint64_t)reply->integer;
-    freeReplyObject(reply);
-    return ERR_OK;
-}
-
 /* Take the header of a new dump: remains of another dump are deleted. */
 static enum err begin(struct load *l, const struct dump_header *h, const struct loading *before)
 {
-    uint64_t token;
-    enum err code = next_token(l, &token, l->e);
+    redisReply *reply;
+    enum err code = sync_client_filter_command(l->a->redis, &l->f->names, "token", "INCR %b", &reply, l->e);
     if (code != ERR_OK)
         return code;
+    uint64_t token = (uint64_t)reply->integer;
+    freeReplyObject(reply);
     l->loading = (struct loading){.dump = h->id, .incarnation = random_u64(), .header = *h};
     loading_shape(&l->loading.shape, h, &l->a->service->nodes, token);
     code = check_memory(l, l->e);

@@ -193,17 +193,6 @@ static void note_behind(void *arg, const char *filter, uint64_t epoch, unsigned 
         service_look_again(s, filter, strlen(filter));
 }
 
-static void add_epochs(struct heartbeat *p)
-{
-    struct filter_states_total total = filter_states_total(p->service->watch);
-    struct behind b = {.heartbeat = p};
-    filter_states_behind(p->service->watch, BEHIND_LOOKED_AT, note_behind, &b);
-    members_number(&p->heartbeat, MEMBERS_SERVES, total.filters);
-    members_number(&p->heartbeat, MEMBERS_BEHIND, total.behind);
-    members_text(&p->heartbeat, MEMBERS_BEHIND_FILTERS, buffer_text(&b.list));
-    buffer_fini(&b.list);
-}
-
 /* --- a heartbeat --- */
 
 static void add_fields(struct heartbeat *p)
@@ -228,7 +217,13 @@ static void add_fields(struct heartbeat *p)
     runner_each(p->runner, add_job, &jobs);
     members_text(&p->heartbeat, MEMBERS_JOBS, buffer_text(&jobs));
     buffer_fini(&jobs);
-    add_epochs(p);
+    struct filter_states_total total = filter_states_total(s->watch);
+    struct behind b = {.heartbeat = p};
+    filter_states_behind(s->watch, BEHIND_LOOKED_AT, note_behind, &b);
+    members_number(&p->heartbeat, MEMBERS_SERVES, total.filters);
+    members_number(&p->heartbeat, MEMBERS_BEHIND, total.behind);
+    members_text(&p->heartbeat, MEMBERS_BEHIND_FILTERS, buffer_text(&b.list));
+    buffer_fini(&b.list);
     config_release(c);
 }
 

@@ -30,15 +30,6 @@ void http_states_clear(struct http_states *s)
     s->complete = false;
 }
 
-static struct http_state *find(struct http_states *s, const struct watching_record *w)
-{
-    struct http_state *e;
-    TAILQ_FOREACH(e, &s->list, link)
-    if (e->kind == w->kind && e->length == w->name_length && memcmp(e->name, w->name, e->length) == 0)
-        return e;
-    return NULL;
-}
-
 static struct http_state *make(struct http_states *s, const struct watching_record *w)
 {
     struct http_state *e = calloc(1, sizeof(*e));
@@ -84,7 +75,10 @@ static bool contains(const struct buffer *b, const char *text)
 
 static void take_record(struct http_states *s, const struct watching_record *w)
 {
-    struct http_state *e = find(s, w);
+    struct http_state *e;
+    TAILQ_FOREACH(e, &s->list, link)
+    if (e->kind == w->kind && e->length == w->name_length && memcmp(e->name, w->name, e->length) == 0)
+        break;
     struct buffer frame = {0};
     bool filter = w->kind == WATCHING_FILTER;
     if (e != NULL)

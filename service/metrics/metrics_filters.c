@@ -68,15 +68,6 @@ static void put_flag(const struct named *n, enum metric m, bool value)
     sample_count(n->to, m, &n->filter, value);
 }
 
-static void put_phase(const struct named *n, const redisReply *status)
-{
-    const char *words[PHASE_COUNT + 1] = {NULL};
-    for (unsigned i = 0; i < PHASE_COUNT; i++)
-        words[i] = phase_name((enum phase)i);
-    if (text(status, "phase")[0] != '\0')
-        put_words(n, METRIC_OF_FILTER_PHASE, words, text(status, "phase"));
-}
-
 static void put_job(const struct named *n, const redisReply *status)
 {
     static const char *const states[] = {"none",   "running", "waiting", "done", "healed",
@@ -130,7 +121,11 @@ static void put_filter(struct samples *to, const redisReply *status, const char 
     static const char *const logs[] = {"opening", "open", "closed", "unused", NULL};
     const struct named n = {.to = to, .filter = {name, length}};
     put_state(&n, text(status, "state"));
-    put_phase(&n, status);
+    const char *phases[PHASE_COUNT + 1] = {NULL};
+    for (unsigned i = 0; i < PHASE_COUNT; i++)
+        phases[i] = phase_name((enum phase)i);
+    if (text(status, "phase")[0] != '\0')
+        put_words(&n, METRIC_OF_FILTER_PHASE, phases, text(status, "phase"));
     if (text(status, "log_state")[0] != '\0')
         put_words(&n, METRIC_OF_FILTER_LOG, logs, text(status, "log_state"));
     put_flag(&n, METRIC_OF_FILTER_READY, flag(status, "ready"));

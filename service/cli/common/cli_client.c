@@ -237,16 +237,6 @@ static enum err login(struct client *c, const struct client_address *a, struct e
     return rc;
 }
 
-static void name_peer(struct client *c, const struct client_address *a)
-{
-    bool v6 = strchr(a->host, ':') != NULL;
-    if (a->path[0] != '\0')
-        (void)snprintf(c->name, sizeof(c->name), "%s", a->path);
-    else
-        (void)snprintf(c->name, sizeof(c->name), "%s%s%s:%u", v6 ? "[" : "", a->host, v6 ? "]" : "",
-                       (unsigned)a->port);
-}
-
 enum err client_open(struct client **out, const struct client_address *address, unsigned timeout_ms,
                      struct error *e)
 {
@@ -254,7 +244,12 @@ enum err client_open(struct client **out, const struct client_address *address, 
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     c->timeout_ms = timeout_ms;
-    name_peer(c, address);
+    bool v6 = strchr(address->host, ':') != NULL;
+    if (address->path[0] != '\0')
+        (void)snprintf(c->name, sizeof(c->name), "%s", address->path);
+    else
+        (void)snprintf(c->name, sizeof(c->name), "%s%s%s:%u", v6 ? "[" : "", address->host, v6 ? "]" : "",
+                       (unsigned)address->port);
     enum err rc = reach(c, address, e);
     if (rc != ERR_OK)
         rc = error_prefix(e, rc, "cannot reach twinbloomd at %s", c->name);
