@@ -190,18 +190,6 @@ bool config_next_address(const char *list, size_t *at, char *address, size_t siz
     return true;
 }
 
-/* The line of @key, or of its section where the default applies; 0: neither is in the file. */
-static unsigned line_of(const struct config_file *f, enum config_section section, const char *filter,
-                        const char *key)
-{
-    const struct config_part *part = config_file_find(f, section, filter);
-    if (part == NULL)
-        return 0;
-    const struct config_key *k = config_key_find(section, key);
-    return k != NULL && part->entries[k - config_keys].text != NULL ? part->entries[k - config_keys].line
-                                                                    : part->line;
-}
-
 static enum err refuse_at(const char *file, unsigned line, const char *what, struct error *e)
 {
     if (line == 0)
@@ -219,7 +207,13 @@ enum err config_refuse_key(const struct config_check *c, enum config_section sec
     va_end(arguments);
     if (c->file == NULL)
         return error_set(c->error, ERR_CONFIG, "%s", what);
-    return refuse_at(c->file->name, line_of(c->file, section, filter, key), what, c->error);
+    /* The line of @key, or of its section where the default applies; 0: neither is in the file. */
+    const struct config_part *part = config_file_find(c->file, section, filter);
+    const struct config_key *k = config_key_find(section, key);
+    unsigned line = part == NULL ? 0 : part->line;
+    if (part != NULL && k != NULL && part->entries[k - config_keys].text != NULL)
+        line = part->entries[k - config_keys].line;
+    return refuse_at(c->file->name, line, what, c->error);
 }
 
 /* Every key of @section into @base, from @part or by default. */

@@ -121,16 +121,6 @@ static void look_at_nodes(struct heartbeat *p)
 
 /* --- the fields --- */
 
-static void add_redis(struct heartbeat *p)
-{
-    char text[512] = "";
-    size_t n = 0;
-    for (unsigned i = 0; i < p->node_count && n + 1 < sizeof(text); i++)
-        if (p->node[i].down)
-            n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", n > 0 ? "; " : "", p->node[i].why);
-    members_text(&p->heartbeat, MEMBERS_REDIS, text[0] == '\0' ? "ok" : text);
-}
-
 /* Postgres' state as the controller last found it. */
 static void add_postgres(struct heartbeat *p, const struct config *c)
 {
@@ -211,7 +201,12 @@ static void add_fields(struct heartbeat *p)
     members_list_nodes(&s->nodes, &list);
     members_text(&p->heartbeat, MEMBERS_NODES, buffer_text(&list));
     buffer_fini(&list);
-    add_redis(p);
+    char down[512] = "";
+    size_t n = 0;
+    for (unsigned i = 0; i < p->node_count && n + 1 < sizeof(down); i++)
+        if (p->node[i].down)
+            n += (size_t)snprintf(down + n, sizeof(down) - n, "%s%s", n > 0 ? "; " : "", p->node[i].why);
+    members_text(&p->heartbeat, MEMBERS_REDIS, down[0] == '\0' ? "ok" : down);
     add_postgres(p, c);
     struct buffer jobs = {0};
     runner_each(p->runner, add_job, &jobs);
