@@ -175,18 +175,18 @@ enum err config_split_address(const char *address, char *host, size_t host_size,
     return ERR_OK;
 }
 
-bool config_next_address(const char *list, size_t *at, char *address, size_t size)
+bool config_next_item(const char **at, const char **item, size_t *length)
 {
-    const char *start = list + *at;
-    if (*list == '\0' || (*at > 0 && start[-1] == '\0'))
+    if (*at == NULL)
         return false;
-    size_t length = strcspn(start, ",");
-    *at += length + 1; /* behind the comma, or behind the end */
-    start += strspn(start, " \t");
-    length = strcspn(start, ",");
-    while (length > 0 && (start[length - 1] == ' ' || start[length - 1] == '\t'))
-        length--;
-    (void)snprintf(address, size, "%.*s", (int)length, start);
+    const char *start = *at + strspn(*at, " \t"), *end = start;
+    while (*end != '\0' && *end != ',')
+        end += *end == '\\' && end[1] != '\0' ? 2 : 1;
+    *at = *end == ',' ? end + 1 : NULL;
+    while (end > start && (end[-1] == ' ' || end[-1] == '\t') && (end - start < 2 || end[-2] != '\\'))
+        end--;
+    *item = start;
+    *length = (size_t)(end - start);
     return true;
 }
 

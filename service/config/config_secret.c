@@ -100,15 +100,11 @@ static enum err set_text(char **to, struct buffer *text, struct error *e)
 static enum err into_nodes(char **list, const char *password, struct error *e)
 {
     struct buffer out = {0};
-    for (const char *at = *list; *at != '\0';) {
-        at += strspn(at, " \t");
-        const char *end = at + strcspn(at, ",");
-        const char *last = end;
-        while (last > at && (last[-1] == ' ' || last[-1] == '\t'))
-            last--;
-        put_node(&out, at, last, password);
-        buffer_puts(&out, *end == ',' ? ", " : "");
-        at = end + (*end == ',');
+    const char *at = *list, *item;
+    for (size_t length; config_next_item(&at, &item, &length);) {
+        if (length > 0)
+            put_node(&out, item, item + length, password);
+        buffer_puts(&out, at != NULL ? ", " : "");
     }
     return set_text(list, &out, e);
 }
