@@ -23,7 +23,7 @@
 #include "service/http/http_internal.h"
 #include "service/meter/fills.h"
 #include "service/http/http_states.h"
-#include "service/meter/traffic.h"
+#include "service/meter/meter.h"
 #include "service/keys/key_port.h"
 
 enum {
