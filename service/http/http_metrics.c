@@ -30,7 +30,7 @@ static const char *column_of(size_t column, char out[METER_COLUMN_SIZE])
 
 static bool is_of_keys(size_t row)
 {
-    return row < http_route_count && (http_routes[row].run == http_check || http_routes[row].run == http_add);
+    return row < http_route_count && http_routes[row].run == http_keys;
 }
 
 static bool is_failure(size_t column)
