@@ -139,29 +139,13 @@ static void put_filter(struct samples *to, const redisReply *status, const char 
 
 /* --- requests to Redis --- */
 
-/* Parse @bytes as a reply with names and values; NULL: it is malformed. The caller frees it. */
-static redisReply *parse(const struct buffer *bytes)
-{
-    redisReader *reader = bytes->length == 0 || buffer_failed(bytes) ? NULL : redisReaderCreate();
-    void *status = NULL;
-    if (reader != NULL && redisReaderFeed(reader, bytes->data, bytes->length) == REDIS_OK)
-        (void)redisReaderGetReply(reader, &status);
-    if (reader != NULL)
-        redisReaderFree(reader);
-    redisReply *r = status;
-    if (r == NULL || r->type == REDIS_REPLY_ARRAY)
-        return r;
-    freeReplyObject(r);
-    return NULL;
-}
-
 /* True: Redis has replied. */
 static bool ask(struct admin *a, struct status *one)
 {
     struct reply r = {.out = &one->reply, .protocol = 2};
     struct error ignored;
     enum err code = admin_status_one(a, &r, one->name, one->length, &ignored);
-    redisReply *status = code == ERR_OK ? parse(&one->reply) : NULL;
+    redisReply *status = code == ERR_OK ? list_parse(&one->reply) : NULL;
     bool said = status != NULL && strcmp(text(status, "state"), "unreachable") != 0;
     freeReplyObject(status);
     one->is = code == ERR_NOT_FOUND ? STATUS_GONE : said ? STATUS_SAID : STATUS_UNREACHABLE;
@@ -173,7 +157,7 @@ static bool ask(struct admin *a, struct status *one)
 /* True: the filter has samples. */
 static bool put_one(struct samples *to, const struct status *s)
 {
-    redisReply *status = parse(&s->reply);
+    redisReply *status = list_parse(&s->reply);
     if (status != NULL) {
         put_filter(to, status, s->name, s->length);
     } else if (s->is == STATUS_UNREACHABLE) {

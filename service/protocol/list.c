@@ -67,3 +67,18 @@ bool list_decimal(const redisReply *list, const char *name, double *out)
     char text[64];
     return list_text(list, name, text, sizeof(text)) && number_double(text, strlen(text), out);
 }
+
+redisReply *list_parse(const struct buffer *bytes)
+{
+    redisReader *reader = bytes->length == 0 || buffer_failed(bytes) ? NULL : redisReaderCreate();
+    void *list = NULL;
+    if (reader != NULL && redisReaderFeed(reader, bytes->data, bytes->length) == REDIS_OK)
+        (void)redisReaderGetReply(reader, &list);
+    if (reader != NULL)
+        redisReaderFree(reader);
+    redisReply *r = list;
+    if (r == NULL || r->type == REDIS_REPLY_ARRAY)
+        return r;
+    freeReplyObject(r);
+    return NULL;
+}

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <hiredis/hiredis.h>
+#include "base/buffer.h"
 
 /* The value of @name; NULL: there is none. */
 const redisReply *list_field(const redisReply *list, const char *name);
@@ -20,4 +21,7 @@ bool list_count(const redisReply *list, const char *name, uint64_t *out);
 /* Convert a time from Unix seconds to milliseconds. */
 bool list_time(const redisReply *list, const char *name, uint64_t *ms);
 bool list_decimal(const redisReply *list, const char *name, double *out);
+/* The list in @bytes; NULL: they are none, or there is no memory. The caller frees it by freeReplyObject().
+ */
+redisReply *list_parse(const struct buffer *bytes);
 #endif

@@ -86,22 +86,6 @@ void cli_print_steps(const struct cli *cli, const redisReply *plan)
 
 enum { NODES_MAX = 10000 };
 
-/* NULL: no memory. */
-static redisReply *reply_of(struct fields *f)
-{
-    struct buffer bytes = {0};
-    struct reply r = {.out = &bytes, .protocol = 2};
-    void *reply = NULL;
-    fields_end(f, &r);
-    redisReader *reader = buffer_failed(&bytes) ? NULL : redisReaderCreate();
-    if (reader != NULL && redisReaderFeed(reader, bytes.data, bytes.length) == REDIS_OK)
-        (void)redisReaderGetReply(reader, &reply);
-    if (reader != NULL)
-        redisReaderFree(reader);
-    buffer_fini(&bytes);
-    return reply;
-}
-
 static void put_filter(struct fields *f, const struct estimate_input *in, const struct estimate *est)
 {
     const struct geometry *g = &est->geometry;
@@ -156,7 +140,11 @@ static void put_nodes(struct fields *f, const struct estimate_input *in, const s
 
 static int show(const struct cli *cli, struct fields *f)
 {
-    redisReply *reply = reply_of(f);
+    struct buffer bytes = {0};
+    struct reply r = {.out = &bytes, .protocol = 2};
+    fields_end(f, &r);
+    redisReply *reply = list_parse(&bytes);
+    buffer_fini(&bytes);
     if (reply == NULL)
         return cli_fail_with(ERR_NOMEM, "out of memory");
     if (cli->json)
