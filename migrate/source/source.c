@@ -315,6 +315,7 @@ enum err source_snapshot_join(struct source *s, const char *snapshot, struct err
     char name[SOURCE_SNAPSHOT_MAX + 2], own[SOURCE_SNAPSHOT_MAX] = "";
     size_t length = strcspn(snapshot, " ");
     const char *hash = snapshot + length + (snapshot[length] == ' ');
+    s->in_snapshot = false;
     (void)snprintf(name, sizeof(name), "'%.*s'", (int)length, snapshot);
     enum err err = connection_run(s->connection, "snapshot_begin", NULL, NULL, e);
     if (err != ERR_OK)

@@ -5,7 +5,6 @@
  * counters. service/daemon/service_run.h lists the threads. */
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include "base/mailbox.h"
 #include "base/timing.h"

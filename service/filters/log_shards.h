@@ -5,7 +5,6 @@
  * contain all that was acknowledged before the read began.
  *
  * Possible failure modes are those of migrate/verify/log_input.h. Blocking; for one thread. */
-#include <stdbool.h>
 #include "shard/redis/sync_client.h"
 #include "shard/filter/names.h"
 #include "shard/view/log_view.h"

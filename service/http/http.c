@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/http/http.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <openssl/rand.h>
 #include "base/log.h"

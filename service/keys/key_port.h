@@ -5,7 +5,6 @@
  * filters that its requests name. A port belongs to one thread; there are no locks. */
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <event2/event.h>
 #include "base/error.h"
 #include "base/pool.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Metrics of filters: converts TB.STATUS of each filter, by a table of its fields. */
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include "base/clock.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Metrics of requests: the sums of what the workers and the HTTP thread have counted. */
 #include <stdlib.h>
-#include <string.h>
 #include "base/span.h"
 #include "service/meter/meter.h"
 #include "service/metrics/metrics_internal.h"
