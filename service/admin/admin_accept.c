@@ -73,6 +73,6 @@ enum err admin_accept(struct admin *a, struct admin_call *call, struct reply *r,
     if (code != ERR_OK)
         return code;
     reply_simple(r, "OK");
-    service_wake_controller(a->service);
+    mailbox_wake(a->service->controller);
     return ERR_OK;
 }

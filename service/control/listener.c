@@ -46,7 +46,7 @@ static enum err take_messages(struct listener *l, struct events *s, struct error
         if (l->wake_wanted && now >= l->woken_at + WAKE_EVERY_US) {
             l->wake_wanted = false;
             l->woken_at = now;
-            service_wake_controller(l->service);
+            mailbox_wake(l->service->controller);
         }
     }
     return code;

@@ -22,11 +22,6 @@ void service_refuse(struct service *s, const struct error *e)
     (void)kill(getpid(), SIGTERM);
 }
 
-void service_wake_controller(struct service *s)
-{
-    mailbox_wake(s->controller);
-}
-
 void service_look_again(struct service *s, const char *escaped, size_t length)
 {
     char name[FILTER_NAME_MAX];

@@ -331,7 +331,7 @@ static void end_threads(struct daemon *d)
         (void)pthread_join(w->worker[i]->thread, NULL);
     atomic_store(&s->stop, true);
     if (s->controller != NULL)
-        service_wake_controller(s);
+        mailbox_wake(s->controller);
     for (unsigned i = 0; i < d->blocking_count; i++)
         (void)pthread_join(d->blocking[i], NULL);
     if (s->controller != NULL)
