@@ -298,8 +298,8 @@ static enum err take_page(struct outbox *o, struct feed_batch *batch, struct err
     bool all = (size_t)count < room_of(o);
     enum err err = ERR_OK;
     const char *file = count > 0 ? PQgetvalue(o->page, 0, 4) : o->file;
-    if (strcmp(file, o->file) !=
-        0) { /* what was taken from another file is gone, or is on the page once more */
+    /* What was taken from another file is gone, or is on the page once more. */
+    if (strcmp(file, o->file) != 0) {
         o->taken_count = 0;
         (void)snprintf(o->file, sizeof(o->file), "%s", file);
     }

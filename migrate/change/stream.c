@@ -95,13 +95,13 @@ static enum err create(struct stream *s, char lsn[LSN_TEXT], struct error *e)
     if (err == ERR_TIMEOUT)
         return error_prefix(e, err, "replication slot %s waits for transactions that are open",
                             s->options.slot);
-    if (err == ERR_REFUSED && strcmp(connection_state(s->connection), "53400") == 0)
-        return error_set(/* configuration_limit_exceeded */
-                         e, ERR_CONFIG,
-                         "no replication slot is left for %s; drop one that nobody needs (see "
-                         "pg_replication_slots), or "
-                         "ALTER SYSTEM SET max_replication_slots to more, then restart Postgres",
-                         s->options.slot);
+    static const char configuration_limit_exceeded[] = "53400";
+    if (err == ERR_REFUSED && strcmp(connection_state(s->connection), configuration_limit_exceeded) == 0)
+        return error_set(
+            e, ERR_CONFIG,
+            "no replication slot is left for %s; drop one that nobody needs (see pg_replication_slots), or "
+            "ALTER SYSTEM SET max_replication_slots to more, then restart Postgres",
+            s->options.slot);
     return err;
 }
 

@@ -239,21 +239,23 @@ enum err config_key_set(const struct config_key *k, void *base, const char *text
     return ERR_OK;
 }
 
-static void format_value(enum config_type type, const struct value *v, struct buffer *out)
+static void format_double(double value, struct buffer *out)
 {
     char text[40];
-    if (types[type].words != NULL) {
-        buffer_puts(out, types[type].words[v->integer]);
-        return;
-    }
-    if (type != CONFIG_DOUBLE) {
-        types[type].format(v->integer, out);
-        return;
-    }
-    (void)snprintf(text, sizeof(text), "%.15g", v->number);
-    if (strtod(text, NULL) != v->number) /* the printed form must read back as the same number */
-        (void)snprintf(text, sizeof(text), "%.17g", v->number);
+    (void)snprintf(text, sizeof(text), "%.15g", value);
+    if (strtod(text, NULL) != value) /* the printed form must read back as the same number */
+        (void)snprintf(text, sizeof(text), "%.17g", value);
     buffer_puts(out, text);
+}
+
+static void format_value(enum config_type type, const struct value *v, struct buffer *out)
+{
+    if (type == CONFIG_DOUBLE)
+        format_double(v->number, out);
+    else if (types[type].words != NULL)
+        buffer_puts(out, types[type].words[v->integer]);
+    else
+        types[type].format(v->integer, out);
 }
 
 static const char *load_string(const struct config_key *k, const void *base)

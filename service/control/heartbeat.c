@@ -121,6 +121,16 @@ static void look_at_nodes(struct heartbeat *p)
 
 /* --- the fields --- */
 
+static void add_redis(struct heartbeat *p)
+{
+    char text[512] = "";
+    size_t n = 0;
+    for (unsigned i = 0; i < p->node_count && n + 1 < sizeof(text); i++)
+        if (p->node[i].down)
+            n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", n > 0 ? "; " : "", p->node[i].why);
+    members_text(&p->heartbeat, MEMBERS_REDIS, text[0] == '\0' ? "ok" : text);
+}
+
 /* Postgres' state as the controller last found it. */
 static void add_postgres(struct heartbeat *p, const struct config *c)
 {
@@ -137,6 +147,14 @@ static void add_postgres(struct heartbeat *p, const struct config *c)
         }
     }
     members_text(&p->heartbeat, MEMBERS_POSTGRES, text);
+}
+
+static void add_nodes(struct heartbeat *p)
+{
+    struct buffer list = {0};
+    members_list_nodes(&p->service->nodes, &list);
+    members_text(&p->heartbeat, MEMBERS_NODES, buffer_text(&list));
+    buffer_fini(&list);
 }
 
 static void add_listen(struct heartbeat *p, const struct config *c)
@@ -183,6 +201,17 @@ static void note_behind(void *arg, const char *filter, uint64_t epoch, unsigned 
         service_look_again(s, filter, strlen(filter));
 }
 
+static void add_epochs(struct heartbeat *p)
+{
+    struct filter_states_total total = filter_states_total(p->service->watch);
+    struct behind b = {.heartbeat = p};
+    filter_states_behind(p->service->watch, BEHIND_LOOKED_AT, note_behind, &b);
+    members_number(&p->heartbeat, MEMBERS_SERVES, total.filters);
+    members_number(&p->heartbeat, MEMBERS_BEHIND, total.behind);
+    members_text(&p->heartbeat, MEMBERS_BEHIND_FILTERS, buffer_text(&b.list));
+    buffer_fini(&b.list);
+}
+
 /* --- a heartbeat --- */
 
 static void add_fields(struct heartbeat *p)
@@ -197,28 +226,14 @@ static void add_fields(struct heartbeat *p)
     members_number(&p->heartbeat, MEMBERS_UPTIME, (clock_mono_us() - s->started_us) / 1000);
     members_number(&p->heartbeat, MEMBERS_CLIENTS, atomic_load(&s->clients));
     add_listen(p, c);
-    struct buffer list = {0};
-    members_list_nodes(&s->nodes, &list);
-    members_text(&p->heartbeat, MEMBERS_NODES, buffer_text(&list));
-    buffer_fini(&list);
-    char down[512] = "";
-    size_t n = 0;
-    for (unsigned i = 0; i < p->node_count && n + 1 < sizeof(down); i++)
-        if (p->node[i].down)
-            n += (size_t)snprintf(down + n, sizeof(down) - n, "%s%s", n > 0 ? "; " : "", p->node[i].why);
-    members_text(&p->heartbeat, MEMBERS_REDIS, down[0] == '\0' ? "ok" : down);
+    add_nodes(p);
+    add_redis(p);
     add_postgres(p, c);
     struct buffer jobs = {0};
     runner_each(p->runner, add_job, &jobs);
     members_text(&p->heartbeat, MEMBERS_JOBS, buffer_text(&jobs));
     buffer_fini(&jobs);
-    struct filter_states_total total = filter_states_total(s->watch);
-    struct behind b = {.heartbeat = p};
-    filter_states_behind(s->watch, BEHIND_LOOKED_AT, note_behind, &b);
-    members_number(&p->heartbeat, MEMBERS_SERVES, total.filters);
-    members_number(&p->heartbeat, MEMBERS_BEHIND, total.behind);
-    members_text(&p->heartbeat, MEMBERS_BEHIND_FILTERS, buffer_text(&b.list));
-    buffer_fini(&b.list);
+    add_epochs(p);
     config_release(c);
 }
 

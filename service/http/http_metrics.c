@@ -91,19 +91,23 @@ void http_meter_count(struct http_request *r, int status)
 
 /* --- who may read metrics --- */
 
-bool http_scrapes_freely(struct http_request *r)
+static bool is_local(struct http_request *r)
 {
-    enum http_metrics allowed = r->http->config->http_metrics;
     char host[ADDRESS_TEXT_MAX];
     const char *address = host;
     struct in_addr v4;
-    if (r->route->role != HTTP_ROLE_SCRAPE || allowed != HTTP_METRICS_LOOPBACK)
-        return r->route->role == HTTP_ROLE_SCRAPE && allowed == HTTP_METRICS_OPEN;
     address_host(r->connection->address, host);
     if (strncmp(address, "::ffff:", 7) == 0)
         address += 7;
     return strcmp(address, "::1") == 0 ||
            (inet_pton(AF_INET, address, &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127);
+}
+
+bool http_scrapes_freely(struct http_request *r)
+{
+    enum http_metrics allowed = r->http->config->http_metrics;
+    return r->route->role == HTTP_ROLE_SCRAPE &&
+           (allowed == HTTP_METRICS_OPEN || (allowed == HTTP_METRICS_LOOPBACK && is_local(r)));
 }
 
 /* --- a scrape --- */
