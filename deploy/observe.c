@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include "base/number.h"
+#include "service/protocol/list.h"
 
 enum err observe_connect(redisContext **out, uint16_t port, unsigned timeout_ms, const char *who,
                          struct error *e)
@@ -42,65 +42,25 @@ unsigned observe_ports(const char *text, uint16_t *ports, unsigned max)
     return 0;
 }
 
-/* Any scalar as text; "" for what has no text. */
-static void scalar(const redisReply *r, char *text, size_t size)
-{
-    if (r->type == REDIS_REPLY_INTEGER)
-        (void)snprintf(text, size, "%lld", r->integer);
-    else if (r->type == REDIS_REPLY_STRING || r->type == REDIS_REPLY_STATUS)
-        (void)snprintf(text, size, "%.*s", (int)r->len, r->str);
-    else
-        text[0] = '\0';
-}
-
-static const redisReply *field(const redisReply *list, const char *name)
-{
-    for (size_t i = 0; i + 1 < list->elements; i += 2) {
-        const redisReply *r = list->element[i];
-        if (r->type != REDIS_REPLY_INTEGER && r->str != NULL && strcasecmp(r->str, name) == 0)
-            return list->element[i + 1];
-    }
-    return NULL;
-}
-
-static bool text_field(const redisReply *list, const char *name, char *out, size_t size)
-{
-    const redisReply *r = field(list, name);
-    out[0] = '\0';
-    if (r != NULL)
-        scalar(r, out, size);
-    return r != NULL;
-}
-
-static bool number_field(const redisReply *list, const char *name, uint64_t *out)
-{
-    char text[32];
-    return text_field(list, name, text, sizeof(text)) && number_u64(text, strlen(text), out);
-}
-
 static bool status_parse(const redisReply *list, struct status *s)
 {
-    uint64_t built = 0;
-    char rate[32];
     memset(s, 0, sizeof(*s));
-    bool whole = text_field(list, "phase", s->phase, sizeof(s->phase));
-    whole &= number_field(list, "generation", &s->generation);
-    whole &= number_field(list, "built", &built);
-    s->built = built == 1;
-    (void)number_field(list, "serving_generation", &s->serving);
-    (void)number_field(list, "epoch", &s->epoch);
-    (void)number_field(list, "keys", &s->items);
-    (void)number_field(list, "capacity", &s->capacity);
-    (void)text_field(list, "job_state", s->job_state, sizeof(s->job_state));
-    (void)text_field(list, "job_step", s->job_step, sizeof(s->job_step));
-    (void)number_field(list, "job_rows", &s->job_rows);
-    (void)number_field(list, "job_rows_total", &s->job_rows_total);
-    if (!text_field(list, "job_rows_per_second", rate, sizeof(rate)) ||
-        !number_double(rate, strlen(rate), &s->job_rate))
-        s->job_rate = 0;
-    (void)text_field(list, "job_reason", s->job_reason, sizeof(s->job_reason));
-    (void)text_field(list, "job_waiting_for", s->job_waiting_for, sizeof(s->job_waiting_for));
-    (void)text_field(list, "job_error", s->job_error, sizeof(s->job_error));
+    bool whole = list_text(list, "phase", s->phase, sizeof(s->phase));
+    whole &= list_count(list, "generation", &s->generation);
+    whole &= list_field(list, "built") != NULL;
+    s->built = list_is(list, "built", "1");
+    (void)list_count(list, "serving_generation", &s->serving);
+    (void)list_count(list, "epoch", &s->epoch);
+    (void)list_count(list, "keys", &s->items);
+    (void)list_count(list, "capacity", &s->capacity);
+    (void)list_text(list, "job_state", s->job_state, sizeof(s->job_state));
+    (void)list_text(list, "job_step", s->job_step, sizeof(s->job_step));
+    (void)list_count(list, "job_rows", &s->job_rows);
+    (void)list_count(list, "job_rows_total", &s->job_rows_total);
+    (void)list_decimal(list, "job_rows_per_second", &s->job_rate);
+    (void)list_text(list, "job_reason", s->job_reason, sizeof(s->job_reason));
+    (void)list_text(list, "job_waiting_for", s->job_waiting_for, sizeof(s->job_waiting_for));
+    (void)list_text(list, "job_error", s->job_error, sizeof(s->job_error));
     return whole;
 }
 
@@ -154,7 +114,7 @@ enum err observe_shards(redisContext *node, const char *prefix, const char *filt
         if (r == NULL || r->type != REDIS_REPLY_ARRAY || r->elements != 2) {
             err = error_set(e, ERR_REFUSED, "SCAN: %s", r == NULL ? node->errstr : "unexpected reply");
         } else {
-            scalar(r->element[0], cursor, sizeof(cursor));
+            (void)snprintf(cursor, sizeof(cursor), "%.*s", (int)r->element[0]->len, r->element[0]->str);
             err = sum_keys(node, r->element[1], sum, e);
         }
         freeReplyObject(r);

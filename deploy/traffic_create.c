@@ -4,7 +4,6 @@
  * is taken (unique violation: roll back, ask the filter, add if it denies the code), an error reply of the
  * daemon (roll back, count it), and a writer that dies after its commit without having added (acted out now
  * and then; the next one who tries the code heals it). */
-#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "deploy/traffic.h"

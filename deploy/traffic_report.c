@@ -68,18 +68,13 @@ static double ms(uint64_t us)
     return (double)us / 1e3;
 }
 
-static void bar(char *text, double share)
-{
-    for (int i = 0; i < BAR_WIDTH; i++)
-        text[i] = i < (int)(share * BAR_WIDTH) ? '#' : '.';
-    text[BAR_WIDTH] = '\0';
-}
-
 static void job_line(const struct status *s, unsigned done, unsigned wanted, char *text, size_t size)
 {
     char picture[BAR_WIDTH + 1];
     double share = s->job_rows_total == 0 ? 0 : (double)s->job_rows / (double)s->job_rows_total;
-    bar(picture, share > 1 ? 1 : share);
+    for (int i = 0; i < BAR_WIDTH; i++)
+        picture[i] = i < (int)(share * BAR_WIDTH) ? '#' : '.';
+    picture[BAR_WIDTH] = '\0';
     unsigned number = done < wanted ? done + 1 : wanted;
     if (strcmp(s->job_state, "running") != 0 && strcmp(s->job_state, "waiting") != 0)
         (void)snprintf(text, size, "rebuild  %u of %u done; no job now", done, wanted);

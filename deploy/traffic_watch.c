@@ -32,17 +32,11 @@ static bool job_is(const struct status *s, const char *state)
     return strcasecmp(s->job_state, state) == 0;
 }
 
-/* What belongs to the scan itself, by the name of the step. */
-static bool scanning(const struct status *s)
-{
-    return job_is(s, "running") && strncasecmp(s->job_step, "scan", 4) == 0;
-}
-
 /* From the first look that finds the scan under way to the first that finds it over: late by half an interval
  * at both. */
 static void note_scan(struct expansion *x, const struct status *s, uint64_t now)
 {
-    bool at_work = scanning(s);
+    bool at_work = job_is(s, "running") && strncasecmp(s->job_step, "scan", 4) == 0;
     if (at_work && x->scan_first_us == 0) {
         x->scan_first_us = now;
         x->rows_before = s->job_rows;

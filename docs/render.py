@@ -97,6 +97,17 @@ def errors_of_http():
         yield f"| `{e['name']}` | {e['http']} | {cell(e['meaning'])} | {cell(e['remedy'])} |\n"
 
 
+def sentence_of_html(text):
+    text = capital(text).replace("&", "&#38;").replace("<", "&#60;").replace(">", "&#62;")
+    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(text.split("`")))
+
+
+def errors_page():  # without those of the command line alone
+    for e in tables["errors"] + tables["errors_of_http"]:
+        yield (f"<h2 id=\"{e['name']}\">{e['name']} <small>{e['http']}</small></h2>\n"
+               f"<p>{sentence_of_html(e['meaning'])}.</p>\n<p>{sentence_of_html(e['remedy'])}</p>\n")
+
+
 def metrics():
     for m in tables["metrics"]:
         labels = ", ".join(f"`{name}`" for name in m["labels"].split(",") if name)
@@ -264,6 +275,151 @@ def cli_man_options():
 def cli_man_rows(name):
     for what, meaning in cli[name].items():
         yield f".TP\n.B {folded(what)}{folded(meaning)}"
+
+
+# --- completion of shells ---
+
+NO_CONNECTION = ("--json", "--help", "--version")
+CONNECTION = [o for o in cli["options"] if o["name"] not in NO_CONNECTION]
+OPTIONS = {o["name"]: o for of in [cli] + cli["commands"] for o in of["options"]}.values()
+
+
+def choices(text):
+    """The words of "a|b" or "[a|b] ..."; none of "FILE" or "FILTER | --keys N"."""
+    text = text.lstrip("[").split(" ")[0].rstrip("]")
+    return text.split("|") if "|" in text and text[0].islower() else []
+
+
+def is_file(option):
+    return option["value"] in ("FILE", "PATH")
+
+
+def takes_filter(command):
+    return command["arguments"].lstrip("[").startswith("FILTER")
+
+
+def first_words(command):  # of its first argument
+    return [c["name"] for c in cli["commands"]] if "COMMAND" in command["arguments"] else choices(command["arguments"])
+
+
+def words_of(options):
+    return [word for o in options for word in (o["letter"], o["name"]) if word]
+
+
+def completed(what):
+    return {
+        "all_with_value": lambda: words_of(o for o in OPTIONS if o["value"]),
+        "connection_with_value": lambda: words_of(o for o in CONNECTION if o["value"]),
+        "other_with_value": lambda: words_of(o for o in OPTIONS if o["value"] and o not in CONNECTION),
+        "connection_flags": lambda: words_of(o for o in CONNECTION if not o["value"]),
+        "files": lambda: words_of(filter(is_file, OPTIONS)),
+        "filters": lambda: [c["name"] for c in cli["commands"] if takes_filter(c)],
+    }[what]()
+
+
+def cases(what, indent):
+    yield f"{' ' * int(indent)}{' | '.join(completed(what))})\n"
+
+
+def options_by_command():
+    return [(c["name"], c["options"]) for c in cli["commands"] if c["options"]]
+
+
+def words_by_command():
+    return [(c["name"], first_words(c)) for c in cli["commands"] if first_words(c)]
+
+
+def bash_choices():
+    for o in OPTIONS:
+        if choices(o["value"]):
+            yield f"  {' | '.join(words_of([o]))}) offer='{' '.join(choices(o['value']))}' ;;\n"
+
+
+def bash_options():
+    for name, options in options_by_command():
+        yield f"    {name}) offer='{' '.join(o['name'] for o in options)}' ;;\n"
+
+
+def bash_options_of_all():
+    yield f"    offer='{' '.join(o['name'] for o in cli['options'])} '$offer\n"
+
+
+def bash_commands():
+    yield f"    offer='{' '.join(c['name'] for c in cli['commands'])}'\n"
+
+
+def bash_arguments():
+    for name, words in words_by_command():
+        yield f"    {name}) offer='{' '.join(words)}' ;;\n"
+
+
+def quoted(text):
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def zsh_row(name, about):
+    return quoted(f"{name}:{about}".partition("\n")[0])
+
+
+def zsh_rows(rows):
+    for row in rows:
+        yield f"      {zsh_row(row['name'], row.get('help') or row.get('summary'))}\n"
+
+
+def zsh_choices():
+    for o in OPTIONS:
+        if choices(o["value"]):
+            yield f"  {' | '.join(words_of([o]))}) found=({' '.join(choices(o['value']))}) ;;\n"
+
+
+def zsh_options_of_all():
+    yield from zsh_rows(cli["options"])
+
+
+def zsh_options():
+    for name, options in options_by_command():
+        yield f"    {name})\n      found+=(\n"
+        yield from zsh_rows(options)
+        yield "      ) ;;\n"
+
+
+def zsh_commands():
+    yield from zsh_rows(cli["commands"])
+
+
+def zsh_arguments():
+    for name, words in words_by_command():
+        yield f"    {name}) found=({' '.join(words)}) ;;\n"
+
+
+def fish_quoted(text):
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").partition("\n")[0] + "'"
+
+
+def fish_cases(what):
+    yield f"            case {' '.join(completed(what))}\n"
+
+
+def fish_commands():
+    for c in cli["commands"]:
+        yield (f"complete -c twinbloom -n __twinbloom_no_command -a {c['name']} "
+               f"-d {fish_quoted(c['summary'])}\n")
+
+
+def fish_arguments():
+    yield f"complete -c twinbloom -n '__twinbloom_bare {' '.join(completed('filters'))}' -a '(__twinbloom_filters)'\n"
+    for name, words in words_by_command():
+        yield f"complete -c twinbloom -n '__twinbloom_bare {name}' -a '{' '.join(words)}'\n"
+
+
+def fish_options():
+    for o in OPTIONS:
+        commands = [name for name, options in options_by_command() if o in options]
+        letter = f" -s {o['letter'][1:]}" if o["letter"] else ""
+        when = "" if o in cli["options"] else f" -n '__twinbloom_command {' '.join(commands)}'"
+        value = f" -x -a '{' '.join(choices(o['value']))}'" if choices(o["value"]) else " -x" if o["value"] else ""
+        value = " -r -F" if is_file(o) else value
+        yield f"complete -c twinbloom{when}{letter} -l {o['name'][2:]}{value} -d {fish_quoted(o['help'])}\n"
 
 
 def main():

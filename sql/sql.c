@@ -121,23 +121,15 @@ static enum err put_value(struct renderer *r, const char *name, size_t length)
     return ERR_OK;
 }
 
-static void put_identifier(struct buffer *out, const char *text)
-{
-    buffer_puts(out, "\"");
-    for (; *text != '\0'; text++)
-        buffer_append(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
-    buffer_puts(out, "\"");
-}
-
 static enum err put_bound(struct renderer *r, const char *name, size_t length, bool identifier)
 {
     const struct sql_binding *b = find(r, name, length);
     if (b == NULL)
         return unbound(r, name, length, "binding");
-    if (identifier)
-        put_identifier(r->out, b->text);
-    else
-        buffer_puts(r->out, b->text);
+    buffer_puts(r->out, identifier ? "\"" : "");
+    for (const char *c = b->text; *c != '\0'; c++)
+        buffer_append(r->out, identifier && *c == '"' ? "\"\"" : c, identifier && *c == '"' ? 2 : 1);
+    buffer_puts(r->out, identifier ? "\"" : "");
     return ERR_OK;
 }
 

@@ -99,18 +99,14 @@ static inline uint64_t *block_at(const struct bitmaps *b, const struct key_place
     return shard_at(b, place->shard) + place->block * b->block_words;
 }
 
-static inline uint64_t mask_of(unsigned bit)
-{
-    return UINT64_C(1) << (bit % WORD_BITS ^ BIT_FLIP);
-}
-
 /* For one writer at a time; a bitmaps_copy() may run meanwhile. */
 static bool set_bits(uint64_t *block, const struct key_place *place, unsigned hashes)
 {
     uint64_t unset = 0;
     for (unsigned i = 0; i < hashes; i++) {
         uint64_t *word = &block[place->bits[i] / WORD_BITS];
-        uint64_t mask = mask_of(place->bits[i]), old = __atomic_load_n(word, __ATOMIC_RELAXED);
+        uint64_t mask = UINT64_C(1) << (place->bits[i] % WORD_BITS ^ BIT_FLIP);
+        uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
         unset |= ~old & mask;
         __atomic_store_n(word, old | mask, __ATOMIC_RELAXED);
     }

@@ -235,20 +235,6 @@ static enum err send(struct build *b, uint32_t shard, uint64_t added, struct err
     return log_output_put(&b->output, shard, bits, e);
 }
 
-static enum err flush_memory(struct build *b, struct error *e)
-{
-    enum err code = ERR_OK;
-    for (uint32_t i = 0; i < b->geometry.shards && code == ERR_OK; i++) {
-        uint64_t added = bitmaps_added(b->bitmaps, i);
-        if (added == b->flushed[i])
-            continue;
-        code = periodic_call(&b->periodic, e);
-        if (code == ERR_OK)
-            code = send(b, i, added, e);
-    }
-    return code == ERR_OK ? arrive(b, e) : code;
-}
-
 /* --- flush of spilled hashes --- */
 
 static enum err set_bits(void *arg, const struct key_hash *hashes, uint32_t count, struct error *e)
@@ -305,25 +291,31 @@ static enum err drain(struct build *b, struct error *e)
     return code;
 }
 
-/* A failed flush leaves a sealed file, which lacks the hashes put since. Flush that file first, then seal
- * again. */
-static enum err flush_spilled(struct build *b, struct error *e)
-{
-    enum err code = spill_is_sealed(b->spill) ? drain(b, e) : ERR_OK;
-    if (code == ERR_OK)
-        code = drain(b, e);
-    bitmaps_hold(b->bitmaps, 0); /* frees the memory */
-    return code;
-}
-
 /* --- both --- */
 
 /* After an error no write is under way: either the output gave up, or the writes were awaited before @poll
  * was called. */
 enum err build_flush(struct build *b, struct error *e)
 {
+    enum err code = ERR_OK;
     b->sent.count = 0; /* copies of a failed flush: they are written again */
-    return spills(b) ? flush_spilled(b, e) : flush_memory(b, e);
+    if (spills(b)) {
+        /* A failed flush leaves a sealed file, which lacks the hashes put since. That file comes first. */
+        code = spill_is_sealed(b->spill) ? drain(b, e) : ERR_OK;
+        if (code == ERR_OK)
+            code = drain(b, e);
+        bitmaps_hold(b->bitmaps, 0); /* frees the memory */
+        return code;
+    }
+    for (uint32_t i = 0; i < b->geometry.shards && code == ERR_OK; i++) {
+        uint64_t added = bitmaps_added(b->bitmaps, i);
+        if (added == b->flushed[i])
+            continue;
+        code = periodic_call(&b->periodic, e);
+        if (code == ERR_OK)
+            code = send(b, i, added, e);
+    }
+    return code == ERR_OK ? arrive(b, e) : code;
 }
 
 /* Note the positions before writing what they passed. If no row is put meanwhile, the counted keys are

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "migrate/build/periodic.h"
+#include "migrate/build/log_output.h"
 #include "shard/filter/hash.h"
 #include "shard/generations/build.h"
 

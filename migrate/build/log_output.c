@@ -3,12 +3,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/clock.h"
 
 enum {
     PIECE_BYTES = 256 << 10, /* one read command covers at most these bytes */
     UNIT = 64,
-    NEAR = 2 * UNIT,  /* changes that are this close are written as one piece */
-    PIECES_MAX = 1000 /* one script call writes at most these pieces */
+    NEAR = 2 * UNIT,   /* changes that are this close are written as one piece */
+    PIECES_MAX = 1000, /* one script call writes at most these pieces */
+    PERIODIC_US = 50 * 1000
 };
 
 static const struct geometry *geometry_of(const struct log_output *o)
@@ -17,18 +19,6 @@ static const struct geometry *geometry_of(const struct log_output *o)
 }
 
 /* --- reading --- */
-
-static enum err ask(struct log_output *o, unsigned slot, struct error *e)
-{
-    const struct geometry *g = geometry_of(o);
-    uint32_t bytes = geometry_shard_bytes(g), shard = o->slot[slot].shard;
-    enum err code = ERR_OK;
-    for (uint32_t at = 0; at < bytes && code == ERR_OK; at += PIECE_BYTES) {
-        uint32_t length = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
-        code = fold_read(&o->builder->fold, o->layer, shard, header_bytes(g) + at, length, e);
-    }
-    return code;
-}
 
 static enum err take_piece(struct log_output *o, unsigned slot, uint32_t at, uint32_t length, struct error *e)
 {
@@ -123,23 +113,6 @@ static enum err send_writes(struct log_output *o, unsigned slot, struct error *e
     return code;
 }
 
-/* Replies from one address come in the order of the commands: first the reads of all shards, then all
- * writes. */
-static enum err finish_all(struct log_output *o, struct error *e)
-{
-    enum err code = ERR_OK;
-    for (unsigned i = 0; i < o->count && code == ERR_OK; i++) {
-        code = take_shard(o, i, e);
-        if (code == ERR_OK)
-            code = send_writes(o, i, e);
-    }
-    for (unsigned i = 0; i < o->count && code == ERR_OK; i++)
-        for (; o->slot[i].scripts > 0 && code == ERR_OK; o->slot[i].scripts--)
-            code = fold_reply(&o->builder->fold, o->layer, o->slot[i].shard, e);
-    o->count = 0;
-    return code;
-}
-
 static enum err give_up(struct log_output *o, enum err code)
 {
     o->count = 0;
@@ -153,7 +126,18 @@ static enum err give_up(struct log_output *o, enum err code)
 
 enum err log_output_wait(struct log_output *o, struct error *e)
 {
-    enum err code = finish_all(o, e);
+    /* Replies from one address come in the order of the commands: first the reads of all shards, then all
+     * writes. */
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < o->count && code == ERR_OK; i++) {
+        code = take_shard(o, i, e);
+        if (code == ERR_OK)
+            code = send_writes(o, i, e);
+    }
+    for (unsigned i = 0; i < o->count && code == ERR_OK; i++)
+        for (; o->slot[i].scripts > 0 && code == ERR_OK; o->slot[i].scripts--)
+            code = fold_reply(&o->builder->fold, o->layer, o->slot[i].shard, e);
+    o->count = 0;
     return code == ERR_OK ? code : give_up(o, code);
 }
 
@@ -165,7 +149,13 @@ enum err log_output_put(struct log_output *o, uint32_t shard, const void *bits, 
     o->slot[o->count].shard = shard;
     o->slot[o->count].bits = bits;
     o->slot[o->count].scripts = 0;
-    code = ask(o, o->count++, e);
+    o->count++;
+    const struct geometry *g = geometry_of(o);
+    uint32_t bytes = geometry_shard_bytes(g);
+    for (uint32_t at = 0; at < bytes && code == ERR_OK; at += PIECE_BYTES) {
+        uint32_t length = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+        code = fold_read(&o->builder->fold, o->layer, shard, header_bytes(g) + at, length, e);
+    }
     return code == ERR_OK ? code : give_up(o, code);
 }
 
@@ -179,4 +169,17 @@ enum err log_output_init(struct log_output *o, struct builder *builder, struct e
 void log_output_fini(struct log_output *o)
 {
     free(o->had);
+}
+
+/* --- between the shards --- */
+
+enum err periodic_call(struct periodic *p, struct error *e)
+{
+    if (p->fn == NULL || clock_mono_us() < p->due_us)
+        return ERR_OK;
+    enum err code = p->output == NULL ? ERR_OK : log_output_wait(p->output, e);
+    if (code == ERR_OK)
+        code = p->fn(p->arg, e);
+    p->due_us = clock_mono_us() + PERIODIC_US;
+    return code;
 }

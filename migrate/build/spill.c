@@ -105,17 +105,6 @@ struct spill_writer *spill_writer(struct spill *s, unsigned index)
 
 /* --- failures --- */
 
-static void fail(struct spill *s, enum err code, const struct error *e)
-{
-    (void)pthread_mutex_lock(&s->failure_lock);
-    if (!atomic_load(&s->failed)) {
-        s->failure = code;
-        s->text = *e;
-        atomic_store(&s->failed, true);
-    }
-    (void)pthread_mutex_unlock(&s->failure_lock);
-}
-
 static enum err failure(struct spill *s, struct error *e)
 {
     if (!atomic_load(&s->failed))
@@ -140,8 +129,15 @@ static void write_out(struct spill_writer *w, uint32_t partition)
     struct error e = {""};
     enum err code =
         atomic_load(&s->failed) ? ERR_OK : spill_file_append(s->files[w->round % 2], partition, chunk, &e);
-    if (code != ERR_OK)
-        fail(s, code, &e);
+    if (code != ERR_OK) {
+        (void)pthread_mutex_lock(&s->failure_lock);
+        if (!atomic_load(&s->failed)) {
+            s->failure = code;
+            s->text = e;
+            atomic_store(&s->failed, true);
+        }
+        (void)pthread_mutex_unlock(&s->failure_lock);
+    }
     chunk->count = 0;
 }
 

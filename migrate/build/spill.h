@@ -5,7 +5,7 @@
  * fill the other. A writer takes a lock only at the beginning and at the end of a page. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "migrate/build/periodic.h"
+#include "migrate/build/log_output.h"
 #include "migrate/build/spill_file.h"
 
 enum {

@@ -235,21 +235,15 @@ void outbox_close(struct outbox *o)
 
 /* --- reading --- */
 
-/* The numbers of the first @count taken rows as an SQL array. */
-static void put_taken(const struct outbox *o, size_t count, struct buffer *out)
-{
-    buffer_puts(out, "{");
-    for (size_t i = 0; i < count; i++)
-        buffer_printf(out, "%s%lld", i == 0 ? "" : ",", (long long)o->taken[i].seq);
-    buffer_puts(out, "}");
-}
-
 /* run_open() of a statement about the first @count taken rows. */
 static enum err run_taken(struct outbox *o, const char *name, size_t count, const char *limit, PGresult **out,
                           struct error *e)
 {
     struct buffer taken = {0};
-    put_taken(o, count, &taken);
+    buffer_puts(&taken, "{"); /* the numbers of the first @count taken rows as an SQL array */
+    for (size_t i = 0; i < count; i++)
+        buffer_printf(&taken, "%s%lld", i == 0 ? "" : ",", (long long)o->taken[i].seq);
+    buffer_puts(&taken, "}");
     const char *text = buffer_text(&taken);
     enum err err = buffer_failed(&taken) ? error_set(e, ERR_NOMEM, "out of memory")
                                          : run_open(o, name,
@@ -274,16 +268,6 @@ static enum err read_page(struct outbox *o, struct error *e)
     PQclear(o->page);
     o->page = NULL;
     return run_taken(o, "outbox_read", o->taken_count, limit, &o->page, e);
-}
-
-/* What was taken from another file is gone, or is on the page once more. */
-static void forget_other_file(struct outbox *o)
-{
-    const char *file = PQgetvalue(o->page, 0, 4);
-    if (strcmp(file, o->file) == 0)
-        return;
-    o->taken_count = 0;
-    (void)snprintf(o->file, sizeof(o->file), "%s", file);
 }
 
 /* Copy row @i of the page to the batch and to `taken`. The caller counts it only when the whole page was
@@ -313,8 +297,12 @@ static enum err take_page(struct outbox *o, struct feed_batch *batch, struct err
     int count = PQntuples(o->page);
     bool all = (size_t)count < room_of(o);
     enum err err = ERR_OK;
-    if (count > 0)
-        forget_other_file(o);
+    const char *file = count > 0 ? PQgetvalue(o->page, 0, 4) : o->file;
+    /* What was taken from another file is gone, or is on the page once more. */
+    if (strcmp(file, o->file) != 0) {
+        o->taken_count = 0;
+        (void)snprintf(o->file, sizeof(o->file), "%s", file);
+    }
     for (int i = 0; i < count && err == ERR_OK; i++)
         err = take_row(o, i, e);
     if (err != ERR_OK)

@@ -14,51 +14,10 @@
 #include "migrate/source/result.h"
 #include "migrate/change/stream_internal.h"
 
-enum {
-    SLOT_NAME_MAX = 63,
-    CLOSE_MS = 1000, /* for the server to finish what it is sending */
-};
-
 /* --- opening --- */
-
-static bool is_slot_name(const char *name)
-{
-    size_t length = strlen(name);
-    return length >= 1 && length <= SLOT_NAME_MAX &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == length;
-}
-
-static enum err check_options(const struct stream_options *o, struct error *e)
-{
-    if (!is_slot_name(o->slot))
-        return error_set(
-            e, ERR_CONFIG,
-            "\"%.64s\" is not a name for a replication slot; use 1 to %d small letters, digits and _",
-            o->slot, SLOT_NAME_MAX);
-    if (o->publication[0] == '\0')
-        return error_set(e, ERR_CONFIG, "a stream needs the name of a publication");
-    if (o->table_count == 0)
-        return error_set(e, ERR_CONFIG, "a stream needs a table");
-    for (size_t i = 0; i < o->table_count; i++)
-        if (o->tables[i].id_count == 0 || o->tables[i].id_count > STREAM_ID_COLUMNS_MAX)
-            return error_set(e, ERR_CONFIG, "table %s: an id has 1 to %d columns", o->tables[i].table,
-                             STREAM_ID_COLUMNS_MAX);
-    return ERR_OK;
-}
-
-static enum err connect_to(struct stream *s, struct error *e)
-{
-    const struct stream_options *o = &s->options;
-    enum err err = connection_open(&s->connection, CONNECTION_REPLICATION, o->dsn, o->application,
-                                   o->timeout_ms, o->watch, e);
-    return err == ERR_UNREACHABLE ? stream_explain(o, err, e) : err;
-}
 
 enum err stream_open(struct stream **out, const struct stream_options *options, struct error *e)
 {
-    enum err err = check_options(options, e);
-    if (err != ERR_OK)
-        return err;
     struct stream *s = calloc(1, sizeof(*s));
     if (s == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
@@ -66,7 +25,12 @@ enum err stream_open(struct stream **out, const struct stream_options *options, 
     if (s->options.create_timeout_ms == 0)
         s->options.create_timeout_ms = s->options.timeout_ms;
     s->oids = calloc(options->table_count, sizeof(*s->oids));
-    err = s->oids == NULL ? error_set(e, ERR_NOMEM, "out of memory") : connect_to(s, e);
+    enum err err = s->oids == NULL
+                       ? error_set(e, ERR_NOMEM, "out of memory")
+                       : connection_open(&s->connection, CONNECTION_REPLICATION, options->dsn,
+                                         options->application, options->timeout_ms, options->watch, e);
+    if (err == ERR_UNREACHABLE)
+        err = stream_explain(&s->options, err, e);
     if (err == ERR_OK)
         err = stream_resolve(s, s->connection, e);
     if (err == ERR_OK)
@@ -93,7 +57,7 @@ void stream_close(struct stream *s)
     if (s == NULL)
         return;
     if (s->started && stream_report(s, NULL) == ERR_OK)
-        connection_both_end(s->connection, CLOSE_MS);
+        connection_both_end(s->connection);
     connection_close(s->connection);
     buffer_fini(&s->ids);
     tdestroy(s->relations, free);
@@ -118,15 +82,6 @@ static enum err find_slot(struct stream *s, struct stream_slot *out, struct erro
     return out->lost ? stream_refuse_lost(slot, e) : ERR_OK;
 }
 
-static enum err no_slot_left(const struct stream *s, struct error *e)
-{
-    return error_set(
-        e, ERR_CONFIG,
-        "no replication slot is left for %s; drop one that nobody needs (see pg_replication_slots), or ALTER "
-        "SYSTEM SET max_replication_slots to more, then restart Postgres",
-        s->options.slot);
-}
-
 static enum err create(struct stream *s, char lsn[LSN_TEXT], struct error *e)
 {
     char command[160];
@@ -140,8 +95,14 @@ static enum err create(struct stream *s, char lsn[LSN_TEXT], struct error *e)
     if (err == ERR_TIMEOUT)
         return error_prefix(e, err, "replication slot %s waits for transactions that are open",
                             s->options.slot);
-    const char *state = err == ERR_REFUSED ? connection_state(s->connection) : "";
-    return strcmp(state, "53400") == 0 ? no_slot_left(s, e) : err; /* configuration_limit_exceeded */
+    static const char configuration_limit_exceeded[] = "53400";
+    if (err == ERR_REFUSED && strcmp(connection_state(s->connection), configuration_limit_exceeded) == 0)
+        return error_set(
+            e, ERR_CONFIG,
+            "no replication slot is left for %s; drop one that nobody needs (see pg_replication_slots), or "
+            "ALTER SYSTEM SET max_replication_slots to more, then restart Postgres",
+            s->options.slot);
+    return err;
 }
 
 static enum err use(struct stream *s, bool *found, char lsn[LSN_TEXT], struct error *e)

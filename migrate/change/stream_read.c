@@ -68,11 +68,6 @@ static enum err report_if_due(struct stream *s, struct error *e)
 
 /* --- messages --- */
 
-static bool is_full(const struct stream *s)
-{
-    return s->row_count == STREAM_BATCH_ROWS || s->ids.length >= BATCH_BYTES;
-}
-
 /* The buffer of ids may move while it grows, so a row holds only its id's length until the batch is
  * complete. */
 static enum err take_row(struct stream *s, const struct pgoutput_change *change, struct error *e)
@@ -169,16 +164,6 @@ static enum err ended(const struct stream *s, enum err err, struct error *e)
     return err;
 }
 
-/* From Postgres 18 on it is no error if a publication did not exist when a row was written: the server warns
- * and omits the row. */
-static enum err check_warning(const struct stream *s, struct error *e)
-{
-    if (!connection_has_warned(s->connection))
-        return ERR_OK;
-    (void)error_set(e, ERR_LOST, "the server has left rows out");
-    return unreadable(s, e);
-}
-
 /* Take one message, if one has come. */
 static enum err take_one(struct stream *s, bool *taken, struct error *e)
 {
@@ -188,8 +173,12 @@ static enum err take_one(struct stream *s, bool *taken, struct error *e)
     enum err err = connection_both_take(s->connection, &data, &length, e);
     if (err != ERR_OK)
         return ended(s, err, e);
-    err = check_warning(s, e);
-    if (err == ERR_OK && data != NULL) {
+    /* From Postgres 18 on it is no error if a publication did not exist when a row was written: the server
+     * warns and omits the row. */
+    if (connection_has_warned(s->connection)) {
+        (void)error_set(e, ERR_LOST, "the server has left rows out");
+        err = unreadable(s, e);
+    } else if (data != NULL) {
         *taken = true;
         err = take_message(s, data, length, e);
     }
@@ -197,18 +186,10 @@ static enum err take_one(struct stream *s, bool *taken, struct error *e)
     return err;
 }
 
-/* @soft: the stream can go on after this error, such as the end of the wait. */
-static enum err wait_for_more(struct stream *s, struct connection_wait *wait, bool *soft, struct error *e)
-{
-    enum err err = connection_both_wait(s->connection, wait, e);
-    *soft = err != ERR_OK && !connection_is_lost(s->connection);
-    return err;
-}
-
 /* Take messages until the batch is full, or has rows and no message is left, or the time is over. */
 static enum err fill(struct stream *s, struct connection_wait *wait, bool *soft, struct error *e)
 {
-    for (unsigned messages = 0; !is_full(s);) {
+    for (unsigned messages = 0; s->row_count < STREAM_BATCH_ROWS && s->ids.length < BATCH_BYTES;) {
         bool taken;
         enum err err = take_one(s, &taken, e);
         if (err == ERR_OK)
@@ -218,8 +199,10 @@ static enum err fill(struct stream *s, struct connection_wait *wait, bool *soft,
         messages += taken;
         if (s->row_count > 0 && (!taken || messages >= MESSAGES_MAX))
             return ERR_OK;
-        if (!taken || messages % MESSAGES_MAX == 0)
-            err = wait_for_more(s, wait, soft, e);
+        if (!taken || messages % MESSAGES_MAX == 0) {
+            err = connection_both_wait(s->connection, wait, e);
+            *soft = err != ERR_OK && !connection_is_lost(s->connection);
+        }
         if (err != ERR_OK)
             return err;
     }

@@ -33,22 +33,18 @@ const struct stream_relation *stream_find_relation(const struct stream *s, uint3
     return r != NULL && r->described ? r : NULL;
 }
 
-/* A relation belongs to one table only: with two, one of them would miss rows. */
-static enum err claim(const struct stream *s, struct stream_relation *known, size_t table, struct error *e)
-{
-    if (known->table != table && known->table != SIZE_MAX && table != SIZE_MAX)
-        return error_set(e, ERR_CONFIG,
-                         "tables %s and %s are one, or partitions of one; name only the one above",
-                         s->options.tables[known->table].table, s->options.tables[table].table);
-    known->table = table;
-    return ERR_OK;
-}
-
 static enum err put_relation(struct stream *s, uint32_t relid, size_t table, struct error *e)
 {
     struct stream_relation *known = find(s, relid);
-    if (known != NULL)
-        return claim(s, known, table, e);
+    if (known != NULL) {
+        /* A relation belongs to one table only: with two, one of them would miss rows. */
+        if (known->table != table && known->table != SIZE_MAX && table != SIZE_MAX)
+            return error_set(e, ERR_CONFIG,
+                             "tables %s and %s are one, or partitions of one; name only the one above",
+                             s->options.tables[known->table].table, s->options.tables[table].table);
+        known->table = table;
+        return ERR_OK;
+    }
     known = malloc(sizeof(*known));
     if (known != NULL)
         *known = (struct stream_relation){.relid = relid, .table = table};
@@ -67,19 +63,6 @@ static bool read_oid(const char *text, uint32_t *out)
         return false;
     *out = (uint32_t)number;
     return true;
-}
-
-/* Use the role's own search_path, as a source does. */
-static enum err resolve_table(struct stream *s, struct connection *c, size_t table, struct error *e)
-{
-    const char *name = s->options.tables[table].table;
-    char oid[CONNECTION_OID_MAX];
-    enum err err = connection_resolve(c, name, oid, e);
-    if (err == ERR_OK && !read_oid(oid, &s->oids[table]))
-        err = error_set(e, ERR_CONFIG,
-                        "table %s does not exist for this role; correct its name, or qualify it: schema.name",
-                        name);
-    return err;
 }
 
 static enum err load_relations(struct stream *s, struct connection *c, size_t table, struct error *e)
@@ -103,8 +86,16 @@ static enum err load_relations(struct stream *s, struct connection *c, size_t ta
 enum err stream_resolve(struct stream *s, struct connection *connection, struct error *e)
 {
     enum err err = ERR_OK;
-    for (size_t i = 0; i < s->options.table_count && err == ERR_OK; i++)
-        err = resolve_table(s, connection, i, e);
+    for (size_t i = 0; i < s->options.table_count && err == ERR_OK; i++) {
+        /* Use the role's own search_path, as a source does. */
+        const char *name = s->options.tables[i].table;
+        char oid[CONNECTION_OID_MAX];
+        err = connection_resolve(connection, name, oid, e);
+        if (err == ERR_OK && !read_oid(oid, &s->oids[i]))
+            err = error_set(
+                e, ERR_CONFIG,
+                "table %s does not exist for this role; correct its name, or qualify it: schema.name", name);
+    }
     /* The settings of a source, so that an id has the same text form. No statement timeouts on the server:
      * this process has its own. */
     if (err == ERR_OK)

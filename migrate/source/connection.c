@@ -78,12 +78,6 @@ static unsigned length_of_list(const char *list)
     return n;
 }
 
-static unsigned server_count(const struct connection *c)
-{
-    unsigned hosts = length_of_list(c->servers.host), addresses = length_of_list(c->servers.address);
-    return hosts > addresses ? hosts : addresses;
-}
-
 /* Moves the first element of a list to its end. */
 static void rotate(char *list)
 {
@@ -146,7 +140,8 @@ static enum err connect_within(struct connection *c, const char *dsn, const char
 
 static enum err connect_to(struct connection *c, const char *dsn, const char *application, struct error *e)
 {
-    unsigned servers = server_count(c);
+    unsigned hosts = length_of_list(c->servers.host), addresses = length_of_list(c->servers.address);
+    unsigned servers = hosts > addresses ? hosts : addresses;
     enum err err = ERR_TIMEOUT;
     for (unsigned i = 0; i < servers && err == ERR_TIMEOUT; i++) {
         if (i > 0) {

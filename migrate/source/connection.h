@@ -120,6 +120,6 @@ MUST_CHECK enum err connection_both_wait(struct connection *c, struct connection
 MUST_CHECK enum err connection_both_send(struct connection *c, const void *data, size_t length,
                                          struct error *e);
 
-/* End the copy, and wait at most @ms for the server to end it. Messages that still come are dropped. */
-void connection_both_end(struct connection *c, unsigned ms);
+/* End the copy, and wait a second at most for the server to end it. Messages that still come are dropped. */
+void connection_both_end(struct connection *c);
 #endif

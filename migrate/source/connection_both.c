@@ -6,7 +6,10 @@
 
 #include "migrate/source/connection_internal.h"
 
-enum { TELL_MS = 2000 }; /* for the server's report about the end of a copy */
+enum {
+    TELL_MS = 2000, /* for the server's report about the end of a copy */
+    END_MS = 1000,  /* for the server to finish what it is sending */
+};
 
 /* The server reported an error instead of beginning the copy, and is ready for another command. */
 static enum err refused(struct connection *c, struct connection_wait *wait, PGresult *result, struct error *e)
@@ -96,25 +99,18 @@ enum err connection_both_send(struct connection *c, const void *data, size_t len
     return ERR_OK;
 }
 
-/* Drop messages until the copy ends. */
-static enum err drain(struct connection *c, struct connection_wait *wait)
-{
-    for (;;) {
-        char *data;
-        size_t length;
-        enum err err = connection_both_take(c, &data, &length, NULL);
-        if (err == ERR_OK && data == NULL)
-            err = connection_both_wait(c, wait, NULL);
-        PQfreemem(data);
-        if (err != ERR_OK)
-            return err;
-    }
-}
-
-void connection_both_end(struct connection *c, unsigned ms)
+void connection_both_end(struct connection *c)
 {
     if (c->broken || PQputCopyEnd(c->pg, NULL) < 0)
         return;
-    struct connection_wait wait = connection_wait_begin(ms, (struct source_watch){0});
-    (void)drain(c, &wait);
+    struct connection_wait wait = connection_wait_begin(END_MS, (struct source_watch){0});
+    enum err err = ERR_OK;
+    while (err == ERR_OK) { /* messages are dropped until the copy ends */
+        char *data;
+        size_t length;
+        err = connection_both_take(c, &data, &length, NULL);
+        if (err == ERR_OK && data == NULL)
+            err = connection_both_wait(c, &wait, NULL);
+        PQfreemem(data);
+    }
 }

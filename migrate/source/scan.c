@@ -5,6 +5,7 @@
  * call reads the page again. */
 #include "migrate/source/scan.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,16 +292,6 @@ static void pass_on(void *arg, const char *key, size_t length)
         sample->fn(sample->arg, key, length);
 }
 
-/* The percentage of pages that holds about @count of the planner's @rows rows, with a margin. */
-static double percent_for(size_t count, uint64_t rows)
-{
-    double wanted = 1.5 * (double)count;
-    if (wanted < SAMPLE_ROWS_MIN)
-        wanted = SAMPLE_ROWS_MIN;
-    double percent = 100.0 * wanted / (double)rows;
-    return percent > 100.0 ? 100.0 : percent;
-}
-
 static enum err sample_table(struct source *s, unsigned table, const char *horizon, size_t count,
                              uint64_t rows, struct sample *sample, struct error *e)
 {
@@ -310,8 +301,10 @@ static enum err sample_table(struct source *s, unsigned table, const char *horiz
     (void)snprintf(limit, sizeof(limit), "%zu", count);
     if (horizon[0] != '\0')
         put_age(older, ">", horizon);
-    if (!small)
-        (void)snprintf(percent, sizeof(percent), "%.6f", percent_for(count, rows));
+    if (!small) { /* the pages that hold about @count of the planner's @rows rows, with a margin */
+        double wanted = fmax(1.5 * (double)count, SAMPLE_ROWS_MIN);
+        (void)snprintf(percent, sizeof(percent), "%.6f", fmin(100.0 * wanted / (double)rows, 100.0));
+    }
     enum err err = read_lines(&l, table, small ? "sample_small" : "sample",
                               SQL_BINDINGS({"older", older}, {"limit", limit}, {"percent", percent}), e);
     return err == ERR_OK ? ERR_OK : error_prefix(e, err, "sample of table %s", s->tables[table].name);

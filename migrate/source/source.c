@@ -310,28 +310,22 @@ enum err source_snapshot_take(struct source *s, char out[SOURCE_SNAPSHOT_MAX], s
                : err;
 }
 
-/* Compare the snapshot, too: another server may have exported one by the same name. */
-static enum err join(struct source *s, const char *name, const char *hash, struct error *e)
-{
-    char own[SOURCE_SNAPSHOT_MAX] = "";
-    enum err err = connection_run(s->connection, "snapshot_join", SQL_BINDINGS({"name", name}), NULL, e);
-    if (err == ERR_OK)
-        err = connection_read(s->connection, "snapshot_current", NULL, own, sizeof(own), e);
-    if (err == ERR_OK && strcmp(own, hash) != 0)
-        err = ERR_REFUSED;
-    return err == ERR_REFUSED || err == ERR_CONFIG
-               ? error_set(e, ERR_TIMEOUT, "the snapshot of this pass is gone, or is another server's")
-               : err;
-}
-
 enum err source_snapshot_join(struct source *s, const char *snapshot, struct error *e)
 {
-    char name[SOURCE_SNAPSHOT_MAX + 2];
+    char name[SOURCE_SNAPSHOT_MAX + 2], own[SOURCE_SNAPSHOT_MAX] = "";
     size_t length = strcspn(snapshot, " ");
+    const char *hash = snapshot + length + (snapshot[length] == ' ');
+    s->in_snapshot = false;
     (void)snprintf(name, sizeof(name), "'%.*s'", (int)length, snapshot);
     enum err err = connection_run(s->connection, "snapshot_begin", NULL, NULL, e);
+    if (err != ERR_OK)
+        return err;
+    err = connection_run(s->connection, "snapshot_join", SQL_BINDINGS({"name", name}), NULL, e);
     if (err == ERR_OK)
-        err = join(s, name, snapshot + length + (snapshot[length] == ' '), e);
+        err = connection_read(s->connection, "snapshot_current", NULL, own, sizeof(own), e);
+    /* Compare the snapshot, too: another server may have exported one by the same name. */
+    if (err == ERR_REFUSED || err == ERR_CONFIG || (err == ERR_OK && strcmp(own, hash) != 0))
+        err = error_set(e, ERR_TIMEOUT, "the snapshot of this pass is gone, or is another server's");
     if (err == ERR_OK)
         err = connection_run(s->connection, "snapshot_page", NULL, NULL, e);
     s->in_snapshot = err == ERR_OK;

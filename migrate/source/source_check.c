@@ -185,35 +185,29 @@ static enum err check_plan(struct source *s, unsigned table, struct error *e)
     return err;
 }
 
-static enum err check_one(struct source *s, unsigned table, struct error *e)
-{
-    enum err err = check_table(s, &s->tables[table], e);
-    if (err == ERR_OK)
-        err = check_columns(s, &s->tables[table], e);
-    if (err == ERR_OK)
-        err = check_index(s, table, e);
-    if (err == ERR_OK)
-        err = check_where(s, table, e);
-    return err == ERR_OK ? check_plan(s, table, e) : err;
-}
-
-static enum err check_same_types(const struct source *s, struct error *e)
-{
-    for (unsigned i = 1; i < s->table_count; i++)
-        for (unsigned c = 0; c < s->id_columns; c++)
-            if (strcmp(s->tables[i].id[c].type, s->tables[0].id[c].type) != 0)
-                return error_set(e, ERR_CONFIG, "id column %s is of type %s in table %s, of type %s in %s",
-                                 s->tables[0].id[c].name, s->tables[0].id[c].type, s->tables[0].name,
-                                 s->tables[i].id[c].type, s->tables[i].name);
-    return ERR_OK;
-}
-
 enum err source_check(struct source *s, struct error *e)
 {
     enum err err = source_ready(s, e);
-    for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++)
-        err = check_one(s, i, e);
-    return err == ERR_OK ? check_same_types(s, e) : err;
+    for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++) {
+        struct source_table *t = &s->tables[i];
+        err = check_table(s, t, e);
+        if (err == ERR_OK)
+            err = check_columns(s, t, e);
+        if (err == ERR_OK)
+            err = check_index(s, i, e);
+        if (err == ERR_OK)
+            err = check_where(s, i, e);
+        if (err == ERR_OK)
+            err = check_plan(s, i, e);
+    }
+    const struct source_table *first = s->tables;
+    for (unsigned i = 1; i < s->table_count && err == ERR_OK; i++)
+        for (unsigned c = 0; c < s->id_columns; c++)
+            if (strcmp(s->tables[i].id[c].type, first->id[c].type) != 0)
+                return error_set(e, ERR_CONFIG, "id column %s is of type %s in table %s, of type %s in %s",
+                                 first->id[c].name, first->id[c].type, first->name, s->tables[i].id[c].type,
+                                 s->tables[i].name);
+    return err;
 }
 
 enum err source_warning(struct source *s, char *out, size_t size, struct error *e)

@@ -317,15 +317,6 @@ static char *key_literal(const struct source_table *t, const char *key, size_t l
     return text;
 }
 
-/* Judge by the oldest row of the key. */
-static void judge(const PGresult *r, enum source_finding *finding, char id[64])
-{
-    if (PQntuples(r) == 0 || (*finding == SOURCE_ROW_NEW && strcmp(PQgetvalue(r, 0, 1), "t") == 0))
-        return;
-    (void)snprintf(id, 64, "%.63s", PQgetvalue(r, 0, 0));
-    *finding = strcmp(PQgetvalue(r, 0, 1), "t") == 0 ? SOURCE_ROW_NEW : SOURCE_ROW_OLD;
-}
-
 /* ERR_TIMEOUT: the search took too long. */
 static enum err find_in(struct source *s, unsigned table, const char *key, size_t length, const char *horizon,
                         enum source_finding *finding, char id[64], struct error *e)
@@ -340,8 +331,12 @@ static enum err find_in(struct source *s, unsigned table, const char *key, size_
     enum err err =
         source_run(s, table, "find_key",
                    SQL_BINDINGS({"wanted", wanted}, {"horizon", horizon[0] == '\0' ? "0" : horizon}), &r, e);
-    if (err == ERR_OK)
-        judge(r, finding, id);
+    if (err == ERR_OK && PQntuples(r) > 0) { /* judge by the oldest row of the key */
+        bool is_new = strcmp(PQgetvalue(r, 0, 1), "t") == 0;
+        if (!is_new || *finding != SOURCE_ROW_NEW)
+            (void)snprintf(id, 64, "%.63s", PQgetvalue(r, 0, 0));
+        *finding = is_new ? SOURCE_ROW_NEW : SOURCE_ROW_OLD;
+    }
     PQclear(r);
     free(wanted);
     return err;

@@ -76,14 +76,6 @@ static void copy_text(char *out, size_t size, const char *text)
     out[n] = '\0';
 }
 
-static void read_blocker(struct transaction_wait_blocker *b, const PGresult *r, int row)
-{
-    b->pid = (int)strtol(PQgetvalue(r, row, 0), NULL, 10);
-    b->age_seconds = PQgetisnull(r, row, 1) ? -1.0 : strtod(PQgetvalue(r, row, 1), NULL);
-    copy_text(b->application, sizeof(b->application), PQgetvalue(r, row, 2));
-    copy_text(b->query, sizeof(b->query), PQgetvalue(r, row, 3));
-}
-
 /* Which of the noted transactions still exist. */
 static enum err look(struct transaction_wait *settle, const char *statement,
                      struct transaction_wait_blocker *blockers, size_t blocker_max, size_t *waiting,
@@ -94,8 +86,13 @@ static enum err look(struct transaction_wait *settle, const char *statement,
     if (err != ERR_OK)
         return err;
     *waiting = (size_t)PQntuples(r);
-    for (size_t i = 0; i < *waiting && i < blocker_max; i++)
-        read_blocker(&blockers[i], r, (int)i);
+    for (int row = 0; row < (int)*waiting && row < (int)blocker_max; row++) {
+        struct transaction_wait_blocker *b = &blockers[row];
+        b->pid = (int)strtol(PQgetvalue(r, row, 0), NULL, 10);
+        b->age_seconds = PQgetisnull(r, row, 1) ? -1.0 : strtod(PQgetvalue(r, row, 1), NULL);
+        copy_text(b->application, sizeof(b->application), PQgetvalue(r, row, 2));
+        copy_text(b->query, sizeof(b->query), PQgetvalue(r, row, 3));
+    }
     PQclear(r);
     return ERR_OK;
 }

@@ -4,10 +4,11 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include "base/buffer.h"
 #include "migrate/build/partitions.h"
 #include "migrate/build/spill.h"
 
-enum { AHEAD = 16 /* hides the latency of memory */, LIST_MIN = 64, READ_BYTES = 4 << 20 };
+enum { AHEAD = 16 /* hides the latency of memory */, READ_BYTES = 4 << 20 };
 
 struct compare_writer {
     _Alignas(64) struct spill_writer *spill; /* NULL: shards in memory */
@@ -31,8 +32,7 @@ struct compare {
     uint64_t tested;                /* of what was finished */
     pthread_mutex_t lock;           /* guards the fields below while writers test */
     uint64_t total;                 /* missing hashes */
-    struct key_hash *missing;       /* the first of them */
-    size_t count, room;
+    struct buffer missing;          /* the first of them; where memory is short, fewer than that */
 };
 
 /* --- construction --- */
@@ -107,36 +107,13 @@ void compare_free(struct compare *c)
         return;
     spill_free(c->spill);
     (void)pthread_mutex_destroy(&c->lock);
-    free(c->missing);
+    buffer_fini(&c->missing);
     free(c->writers);
     free(c->aims);
     free(c);
 }
 
 /* --- testing --- */
-
-static bool make_room(struct compare *c)
-{
-    if (c->count < c->room)
-        return true;
-    size_t room = c->room == 0 ? LIST_MIN : 2 * c->room;
-    struct key_hash *list = realloc(c->missing, room * sizeof(*list));
-    if (list == NULL)
-        return false;
-    c->missing = list;
-    c->room = room;
-    return true;
-}
-
-/* A list that cannot grow is cut; the total shows that there are more. */
-static void is_missing(struct compare *c, struct key_hash h)
-{
-    (void)pthread_mutex_lock(&c->lock);
-    c->total++;
-    if (c->count < COMPARE_MISSING_MAX && make_room(c))
-        c->missing[c->count++] = h;
-    (void)pthread_mutex_unlock(&c->lock);
-}
 
 static void test_waiting(struct compare *c, struct compare_writer *w)
 {
@@ -145,8 +122,13 @@ static void test_waiting(struct compare *c, struct compare_writer *w)
         bool present = false;
         for (unsigned layer = 0; layer < c->layer_count && !present; layer++)
             present = bitmap_see(layers[layer], &w->aim[layer * AHEAD + i]) == BITMAP_YES;
-        if (!present)
-            is_missing(c, w->hash[i]);
+        if (present)
+            continue;
+        (void)pthread_mutex_lock(&c->lock);
+        c->total++;
+        if (c->missing.length < COMPARE_MISSING_MAX * sizeof(w->hash[i]))
+            buffer_append(&c->missing, &w->hash[i], sizeof(w->hash[i]));
+        (void)pthread_mutex_unlock(&c->lock);
     }
     w->tested += w->waiting;
     w->waiting = 0;
@@ -242,7 +224,7 @@ static enum err test_partition(struct compare *c, uint32_t partition, struct err
 {
     struct compare_writer *w = &c->writers[c->o.writers];
     const uint64_t total = c->total;
-    const size_t count = c->count;
+    const size_t length = c->missing.length;
     if (!spill_file_holds(spill_sealed(c->spill), partition))
         return ERR_OK;
     enum err code = read_partition(c, partition, e);
@@ -250,7 +232,7 @@ static enum err test_partition(struct compare *c, uint32_t partition, struct err
         code = spill_file_read(spill_sealed(c->spill), partition, test_some, c, e);
     if (code != ERR_OK) { /* the whole partition is tested again */
         c->total = total;
-        c->count = count;
+        c->missing.length = length;
         w->waiting = 0;
         w->tested = 0;
         return code;
@@ -282,8 +264,9 @@ enum err compare_finish(struct compare *c, struct error *e)
         for (unsigned i = 0; i < c->o.writers; i++)
             take_tested(c, &c->writers[i]);
     }
-    if (code == ERR_OK && c->count > 0)
-        qsort(c->missing, c->count, sizeof(*c->missing), key_hash_compare);
+    if (code == ERR_OK && c->missing.length > 0)
+        qsort(c->missing.data, c->missing.length / sizeof(struct key_hash), sizeof(struct key_hash),
+              key_hash_compare);
     return code;
 }
 
@@ -299,6 +282,6 @@ uint64_t compare_missing_total(const struct compare *c)
 
 const struct key_hash *compare_missing(const struct compare *c, size_t *count)
 {
-    *count = c->count;
-    return c->missing;
+    *count = c->missing.length / sizeof(struct key_hash);
+    return (const void *)c->missing.data;
 }

@@ -190,19 +190,6 @@ static void run_call(void *arg)
     give_back(call);
 }
 
-/* One thread makes and deletes filters: a name that is being deleted is made again only after that. */
-static struct mailbox *desk_of(const struct admin_threads *t, const struct admin_call *call)
-{
-    static admin_fn *const of_making[] = {admin_create, admin_grow,   admin_reserve, admin_init,
-                                          admin_drop,   admin_delete, admin_expire};
-    if (call->fn == admin_plan || call->fn == admin_doctor || call->dry_run)
-        return t->aside; /* they ask Postgres */
-    for (size_t i = 0; i < sizeof(of_making) / sizeof(of_making[0]); i++)
-        if (call->fn == of_making[i])
-            return t->making;
-    return t->admin;
-}
-
 static void post(struct mailbox *to, struct admin_call *call)
 {
     if (mailbox_post(to, run_call, call) == ERR_OK)
@@ -222,7 +209,16 @@ void admin_post_to(struct mailbox *to, struct admin_call *call, struct mailbox *
 
 void admin_post(struct admin_threads *t, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
 {
-    admin_post_to(desk_of(t, call), call, back, done);
+    /* One thread makes and deletes filters: a name that is being deleted is made again only after that. */
+    static admin_fn *const of_making[] = {admin_create, admin_grow,   admin_reserve, admin_init,
+                                          admin_drop,   admin_delete, admin_expire};
+    struct mailbox *desk = t->admin;
+    for (size_t i = 0; i < sizeof(of_making) / sizeof(of_making[0]); i++)
+        if (call->fn == of_making[i])
+            desk = t->making;
+    if (call->fn == admin_plan || call->fn == admin_doctor || call->dry_run)
+        desk = t->aside; /* they ask Postgres */
+    admin_post_to(desk, call, back, done);
 }
 
 static struct admin *admin_new(struct admin_threads *t, const char *name)
@@ -236,15 +232,6 @@ static struct admin *admin_new(struct admin_threads *t, const char *name)
     a->redis = sync_client_new(&s->nodes, s->redis_timeout_ms, name);
     a->handle.redis = a->redis;
     return a;
-}
-
-static void admin_free(struct admin *a)
-{
-    handle_fini(&a->handle);
-    sync_client_free(a->redis);
-    key_client_free(a->client);
-    shards_cache_free(a->shards);
-    free(a);
 }
 
 /* Runs first, so it is done before a filter is to be made. With a single node a new registry is usually
@@ -283,7 +270,11 @@ static void *serve(void *arg)
     while (!atomic_load(d->end))
         mailbox_wait(d->mailbox, WAIT_MS);
     mailbox_run(d->mailbox); /* calls that still wait get an answer */
-    admin_free(a);
+    handle_fini(&a->handle);
+    sync_client_free(a->redis);
+    key_client_free(a->client);
+    shards_cache_free(a->shards);
+    free(a);
     return NULL;
 }
 

@@ -51,19 +51,6 @@ static void tell_accepted(struct admin *a, const char *filter, uint64_t begun_ms
     buffer_fini(&reason);
 }
 
-static enum err accept_loss(struct admin *a, const struct admin_call *call, struct error *e)
-{
-    uint64_t made = 0, begun_ms = clock_wall_us() / 1000;
-    enum err code = handle_load(&a->handle, &a->view, e);
-    bool degraded = code == ERR_OK && a->view.degraded;
-    if (code == ERR_OK)
-        code = lost_accept(a->redis, &a->handle.names, &made, e);
-    if (code == ERR_OK && degraded)
-        tell_accepted(a, call->filter, begun_ms, made);
-    filters_look(a->service->logs, call->filter, call->filter_length);
-    return code;
-}
-
 enum err admin_accept(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     struct mutex *mutex = NULL;
@@ -72,12 +59,20 @@ enum err admin_accept(struct admin *a, struct admin_call *call, struct reply *r,
     enum err code = admin_open(a, call, e); /* take no mutex for an invalid name */
     if (code == ERR_OK)
         code = mutex_acquire(&mutex, &options, options.redis_timeout_ms, e);
+    if (code != ERR_OK)
+        return code;
+    uint64_t made = 0, begun_ms = clock_wall_us() / 1000;
+    code = handle_load(&a->handle, &a->view, e);
+    bool degraded = code == ERR_OK && a->view.degraded;
     if (code == ERR_OK)
-        code = accept_loss(a, call, e);
+        code = lost_accept(a->redis, &a->handle.names, &made, e);
+    if (code == ERR_OK && degraded)
+        tell_accepted(a, call->filter, begun_ms, made);
+    filters_look(a->service->logs, call->filter, call->filter_length);
     mutex_release(mutex);
     if (code != ERR_OK)
         return code;
     reply_simple(r, "OK");
-    service_wake_controller(a->service);
+    mailbox_wake(a->service->controller);
     return ERR_OK;
 }

@@ -85,7 +85,7 @@ enum err admin_expire(struct admin *a, struct admin_call *call, struct reply *r,
     if (code == ERR_OK || code == ERR_NOT_FOUND)
         reply_integer(r, code == ERR_OK && done);
     if (done)
-        service_wake_controller(a->service); /* it must not sleep past that time */
+        mailbox_wake(a->service->controller); /* it must not sleep past that time */
     return code == ERR_BUSY ? explain(&name, code, e) : code;
 }
 

@@ -29,7 +29,7 @@ static const char degraded[] =
 static enum err open_whole(struct admin *a, struct log_shards **out, struct error *e)
 {
     enum err code = log_shards_open(out, a->redis, &a->handle.names, view_current(&a->view)->number, e);
-    return code == ERR_OK && log_shards_degraded(*out) ? error_set(e, ERR_LOST, "%s", degraded) : code;
+    return code == ERR_OK && log_shards_view(*out)->degraded ? error_set(e, ERR_LOST, "%s", degraded) : code;
 }
 
 static enum err begin_header(struct admin *a, struct dump_header *out, struct error *e)
@@ -40,7 +40,7 @@ static enum err begin_header(struct admin *a, struct dump_header *out, struct er
         return code;
     code = open_whole(a, &s, e);
     if (code == ERR_OK)
-        out->seed = log_shards_seed(s);
+        out->seed = log_shards_view(s)->seed;
     out->nonce = random_u64();
     log_shards_close(s);
     return code;

@@ -68,34 +68,20 @@ static enum err post(struct admin *a, struct admin_call *call, const struct runn
     return code;
 }
 
-/* Report an error that the job would meet at its beginning right away, if it is known. */
-static enum err may_rebuild(struct admin *a, const struct admin_call *call, const struct runner_job *job,
-                            struct error *e)
-{
-    enum err code = admin_open(a, call, e);
-    if (code == ERR_FORMAT || code == ERR_CONFIG)
-        return code;
-    return call->nodes == NULL ? ERR_OK : code == ERR_OK ? check_nodes(a, job, e) : code;
-}
-
 enum err admin_rebuild(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     if (call->dry_run)
         return admin_plan(a, call, r, e);
     enum err code = admin_need_source(a, call, r, "rebuild it from", e);
     const struct runner_job job = admin_rebuild_job(a, call);
-    if (code == ERR_OK)
-        code = may_rebuild(a, call, &job, e);
-    return code == ERR_OK ? post(a, call, &job, r, e) : code;
-}
-
-/* An unbuilt generation answers "maybe" for every key, and a verification would delay its build. */
-static enum err may_verify(struct admin *a, const struct admin_call *call, struct error *e)
-{
-    enum err code = admin_open(a, call, e);
-    if (code == ERR_NOT_FOUND || (code == ERR_OK && !view_current(&a->view)->built))
-        code = error_set(e, ERR_CONFLICT, "filter '%s' is not built yet: nothing to verify", call->filter);
-    return code;
+    if (code != ERR_OK)
+        return code;
+    /* Report an error that the job would meet at its beginning right away, if it is known. */
+    code = admin_open(a, call, e);
+    if (code == ERR_OK && call->nodes != NULL)
+        code = check_nodes(a, &job, e);
+    bool known = code != ERR_OK && (code == ERR_FORMAT || code == ERR_CONFIG || call->nodes != NULL);
+    return known ? code : post(a, call, &job, r, e);
 }
 
 enum err admin_verify(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
@@ -105,8 +91,12 @@ enum err admin_verify(struct admin *a, struct admin_call *call, struct reply *r,
     job.trigger = "verify";
     job.kind = JOB_CHECK;
     enum err code = admin_need_source(a, call, r, "verify it against", e);
-    if (code == ERR_OK)
-        code = may_verify(a, call, e);
+    if (code != ERR_OK)
+        return code;
+    code = admin_open(a, call, e);
+    /* An unbuilt generation answers "maybe" for every key, and a verification would delay its build. */
+    if (code == ERR_NOT_FOUND || (code == ERR_OK && !view_current(&a->view)->built))
+        code = error_set(e, ERR_CONFLICT, "filter '%s' is not built yet: nothing to verify", call->filter);
     return code == ERR_OK ? post(a, call, &job, r, e) : code;
 }
 

@@ -116,27 +116,22 @@ static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
     return ERR_OK;
 }
 
-static enum err complete(struct load *l)
-{
-    struct mutex *mutex = NULL;
-    struct admin *a = l->a;
-    const struct mutex_options options =
-        filter_mutex_options(a->service, a->config, l->call->filter, l->call->filter_length);
-    enum err code = mutex_acquire(&mutex, &options, options.redis_timeout_ms, l->e);
-    if (code != ERR_OK)
-        return code;
-    code = publish(l, mutex, l->e);
-    mutex_release(mutex);
-    return code;
-}
-
 /* Reply OK if chunks are still missing, or if all have come and the filter exists. */
 static enum err go_on(struct load *l)
 {
-    enum err code = l->loading.arrived >= l->loading.header.chunks ? complete(l) : ERR_OK;
-    if (code == ERR_OK)
-        reply_simple(l->r, "OK");
-    return code;
+    if (l->loading.arrived >= l->loading.header.chunks) { /* complete */
+        struct mutex *mutex = NULL;
+        const struct mutex_options options =
+            filter_mutex_options(l->a->service, l->a->config, l->call->filter, l->call->filter_length);
+        enum err code = mutex_acquire(&mutex, &options, options.redis_timeout_ms, l->e);
+        if (code == ERR_OK)
+            code = publish(l, mutex, l->e);
+        mutex_release(mutex);
+        if (code != ERR_OK)
+            return code;
+    }
+    reply_simple(l->r, "OK");
+    return ERR_OK;
 }
 
 /* --- the header --- */
@@ -165,24 +160,15 @@ static enum err check_memory(struct load *l, struct error *e)
     return code;
 }
 
-static enum err next_token(struct load *l, uint64_t *out, struct error *e)
-{
-    redisReply *reply;
-    enum err code = sync_client_filter_command(l->a->redis, &l->f->names, "token", "INCR %b", &reply, e);
-    if (code != ERR_OK)
-        return code;
-    *out = (uint64_t)reply->integer;
-    freeReplyObject(reply);
-    return ERR_OK;
-}
-
 /* Take the header of a new dump: remains of another dump are deleted. */
 static enum err begin(struct load *l, const struct dump_header *h, const struct loading *before)
 {
-    uint64_t token;
-    enum err code = next_token(l, &token, l->e);
+    redisReply *reply;
+    enum err code = sync_client_filter_command(l->a->redis, &l->f->names, "token", "INCR %b", &reply, l->e);
     if (code != ERR_OK)
         return code;
+    uint64_t token = (uint64_t)reply->integer;
+    freeReplyObject(reply);
     l->loading = (struct loading){.dump = h->id, .incarnation = random_u64(), .header = *h};
     loading_shape(&l->loading.shape, h, &l->a->service->nodes, token);
     code = check_memory(l, l->e);
@@ -369,21 +355,6 @@ static void missing_field(struct fields *f, const struct dump_header *h, const u
     field_list(f, "missing", &pairs);
 }
 
-static enum err loading_fields(struct fields *f, struct admin *a, const struct loading *l, struct error *e)
-{
-    uint8_t *there = calloc((size_t)l->header.chunks + 1, 1);
-    if (there == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = loading_arrived(&a->handle, l, there, e);
-    if (code == ERR_OK) {
-        field_number(f, "chunks", l->header.chunks);
-        field_number(f, "arrived", l->arrived);
-        missing_field(f, &l->header, there);
-    }
-    free(there);
-    return code;
-}
-
 static enum err status_fields(struct fields *f, struct admin *a, const struct admin_call *call,
                               struct loading *l, struct error *e)
 {
@@ -393,7 +364,19 @@ static enum err status_fields(struct fields *f, struct admin *a, const struct ad
     if (code != ERR_OK && code != ERR_NOT_FOUND)
         return code;
     field_text(f, "state", code == ERR_NOT_FOUND ? "none" : l->done ? "done" : "loading");
-    return code == ERR_OK && !l->done ? loading_fields(f, a, l, e) : ERR_OK;
+    if (code == ERR_NOT_FOUND || l->done)
+        return ERR_OK;
+    uint8_t *there = calloc((size_t)l->header.chunks + 1, 1);
+    if (there == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    code = loading_arrived(&a->handle, l, there, e);
+    if (code == ERR_OK) {
+        field_number(f, "chunks", l->header.chunks);
+        field_number(f, "arrived", l->arrived);
+        missing_field(f, &l->header, there);
+    }
+    free(there);
+    return code;
 }
 
 enum err admin_load_status(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)

@@ -36,21 +36,17 @@ static bool is_refusal(enum err code)
 
 /* --- collecting facts --- */
 
-static enum err open_source(struct outlook *o, struct error *e)
-{
-    struct source_config config = o->options.source;
-    config.application = "twinbloom plan";
-    config.watch = (struct source_watch){0};
-    enum err code = source_open(&o->source, &config, o->options.postgres_timeout_ms, e);
-    return code == ERR_OK ? source_check(o->source, e) : code;
-}
-
 /* ERR_RANGE, ERR_REFUSED: a job would fail likewise. */
 static enum err make_plan(struct outlook *o, struct error *e)
 {
     enum err code = survey_nodes(&o->options, o->a->redis, &o->on, e);
+    struct source_config config = o->options.source;
+    config.application = "twinbloom plan";
+    config.watch = (struct source_watch){0};
     if (code == ERR_OK)
-        code = open_source(o, e);
+        code = source_open(&o->source, &config, o->options.postgres_timeout_ms, e);
+    if (code == ERR_OK)
+        code = source_check(o->source, e);
     if (code == ERR_OK)
         code = survey_plan(&o->options, &o->a->view, o->source, &o->on, &o->in, &o->plan, e);
     if (code != ERR_OK)

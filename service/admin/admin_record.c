@@ -10,6 +10,7 @@
 #include "expansion/record/mutex.h"
 #include "service/admin/admin.h"
 #include "service/protocol/field.h"
+#include "service/protocol/list.h"
 
 /* --- TB.STATUS --- */
 
@@ -105,10 +106,8 @@ static void put_value(struct fields *f, const char *filter, size_t length, const
 
 static const char *find(const redisReply *record, const char *field)
 {
-    for (size_t i = 0; i + 1 < record->elements; i += 2)
-        if (strcmp(record->element[i]->str, field) == 0)
-            return record->element[i + 1]->str;
-    return NULL;
+    const redisReply *value = list_field(record, field);
+    return value == NULL ? NULL : value->str;
 }
 
 /* The result of the last verification of generation @generation; *@when: its time, ms. */
@@ -152,17 +151,6 @@ enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, s
 
 /* --- TB.HISTORY --- */
 
-static void write_entry(struct reply *r, const struct admin_call *call, const redisReply *entry)
-{
-    struct fields f;
-    struct history_pair pair;
-    const char *at = entry->str;
-    fields_begin(&f, r->protocol);
-    while (history_next(&at, entry->str + entry->len, &pair))
-        put_value(&f, call->filter, call->filter_length, pair.field->shown, pair.field->kind, pair.value);
-    fields_end(&f, r);
-}
-
 static enum err read_entries(struct admin *a, const struct admin_call *call, redisReply **entries,
                              struct error *e)
 {
@@ -185,8 +173,15 @@ enum err admin_history(struct admin *a, struct admin_call *call, struct reply *r
     if (code != ERR_OK)
         return code;
     reply_array(r, entries->elements);
-    for (size_t i = 0; i < entries->elements; i++)
-        write_entry(r, call, entries->element[i]);
+    for (size_t i = 0; i < entries->elements; i++) {
+        struct fields f;
+        struct history_pair pair;
+        const char *at = entries->element[i]->str, *end = at + entries->element[i]->len;
+        fields_begin(&f, r->protocol);
+        while (history_next(&at, end, &pair))
+            put_value(&f, call->filter, call->filter_length, pair.field->shown, pair.field->kind, pair.value);
+        fields_end(&f, r);
+    }
     freeReplyObject(entries);
     return ERR_OK;
 }

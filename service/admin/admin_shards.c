@@ -64,15 +64,9 @@ static const struct kept_answer *find_kept(const struct shards_cache *c, const s
 static void keep(struct admin *a, const struct admin_call *call, uint64_t ms)
 {
     struct kept_answer *to = &a->shards->kept[0];
-    for (unsigned i = 0; i < KEPT_MAX; i++) {
-        struct kept_answer *k = &a->shards->kept[i];
-        bool same = k->filter != NULL && k->length == call->filter_length &&
-                    memcmp(k->filter, call->filter, k->length) == 0;
-        if (same || k->until_us < to->until_us)
-            to = k;
-        if (same)
-            break;
-    }
+    for (unsigned i = 1; i < KEPT_MAX; i++)
+        if (a->shards->kept[i].until_us < to->until_us)
+            to = &a->shards->kept[i];
     forget(to);
     to->filter = malloc(call->filter_length + 1);
     buffer_append(&to->reply, call->reply.data, call->reply.length);
@@ -83,16 +77,6 @@ static void keep(struct admin *a, const struct admin_call *call, uint64_t ms)
     memcpy(to->filter, call->filter, call->filter_length);
     to->length = call->filter_length;
     to->until_us = clock_mono_us() + ms * 1000;
-}
-
-/* At least half of the time must be left for others. */
-static enum err may_survey(const struct shards_cache *c, struct error *e)
-{
-    uint64_t since_us = clock_mono_us() - c->ended_us;
-    if (c->took_us <= (uint64_t)BRIEF_MS * 1000 || since_us >= c->took_us)
-        return ERR_OK;
-    return error_set(e, ERR_BUSY, "the shards of a filter were read just now, for %llu ms; ask again later",
-                     (unsigned long long)(c->took_us / 1000));
 }
 
 /* --- one layer --- */
@@ -133,13 +117,6 @@ static uint32_t cells_max(const struct survey *s)
 static const struct geometry *geometry_of(const struct survey *s)
 {
     return &s->g->layers[s->layer].geometry;
-}
-
-static void begin_map(struct survey *s)
-{
-    uint32_t shards = geometry_of(s)->shards, most = cells_max(s), per_cell = (shards + most - 1) / most;
-    s->map = (struct layer_map){
-        .shards = shards, .per_cell = per_cell, .cells = (shards + per_cell - 1) / per_cell};
 }
 
 static uint32_t in_cell(const struct layer_map *m, uint32_t cell)
@@ -262,7 +239,9 @@ static enum err generation_fields(struct fields *f, struct survey *s, struct err
     field_array(f, "layers", s->g->layer_count);
     s->sampled = generation_bytes(s->g) > LOG_SHARDS_SAMPLE;
     for (s->layer = 0; code == ERR_OK && s->layer < s->g->layer_count; s->layer++) {
-        begin_map(s);
+        uint32_t shards = geometry_of(s)->shards, most = cells_max(s), per_cell = (shards + most - 1) / most;
+        s->map = (struct layer_map){
+            .shards = shards, .per_cell = per_cell, .cells = (shards + per_cell - 1) / per_cell};
         code = read_bits(s, e);
         if (code != ERR_OK)
             return code;
@@ -334,12 +313,15 @@ static enum err survey(struct admin *a, struct admin_call *call, struct reply *r
     uint64_t began = clock_mono_us();
     if (a->shards == NULL && (a->shards = calloc(1, sizeof(*a->shards))) == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = may_survey(a->shards, e);
-    if (code != ERR_OK)
-        return code;
-    code = survey_filter(a, call, r, e);
-    a->shards->ended_us = clock_mono_us();
-    a->shards->took_us = a->shards->ended_us - began;
+    struct shards_cache *c = a->shards;
+    /* At least half of the time must be left for others. */
+    if (c->took_us > (uint64_t)BRIEF_MS * 1000 && began - c->ended_us < c->took_us)
+        return error_set(e, ERR_BUSY,
+                         "the shards of a filter were read just now, for %llu ms; ask again later",
+                         (unsigned long long)(c->took_us / 1000));
+    enum err code = survey_filter(a, call, r, e);
+    c->ended_us = clock_mono_us();
+    c->took_us = c->ended_us - began;
     return code;
 }
 

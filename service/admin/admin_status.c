@@ -126,19 +126,14 @@ static uint64_t view_fields(struct fields *f, struct admin *a, const struct view
     return items;
 }
 
-static const char *rows_by(const struct filter_note *note)
-{
-    static const char *const names[] = {[SOURCE_ROWS_COUNTED] = "count",
-                                        [SOURCE_ROWS_PLANNED] = "statistics",
-                                        [SOURCE_ROWS_GUESSED] = "guess"};
-    return note->rows_ms == 0 ? "unknown" : names[note->rows.by];
-}
-
 /* @built: @items are the keys of a complete generation. */
 static void source_fields(struct fields *f, const struct filter_note *note, bool built, uint64_t items)
 {
     const struct threshold_input in = {.items = items, .source_rows = note->rows.rows};
-    field_text(f, "source_rows_by", rows_by(note));
+    static const char *const by[] = {[SOURCE_ROWS_COUNTED] = "count",
+                                     [SOURCE_ROWS_PLANNED] = "statistics",
+                                     [SOURCE_ROWS_GUESSED] = "guess"};
+    field_text(f, "source_rows_by", note->rows_ms == 0 ? "unknown" : by[note->rows.by]);
     field_time(f, "source_rows_at", note->rows_ms);
     if (note->rows_ms == 0)
         field_null(f, "source_rows");
@@ -322,18 +317,6 @@ enum err admin_status(struct admin *a, struct admin_call *call, struct reply *r,
 /* --- GET /v1/filters: the status of filters, page by page, ordered by the bytes of their names, so that a
  * filter created or deleted meanwhile moves no other one to a page that was read --- */
 
-/* Keep the names that come after the cursor and that the user may see, sorted. */
-static void choose(const struct admin_call *call, struct filter_names *all)
-{
-    const struct span cursor = {call->filter, call->filter_length};
-    size_t n = 0;
-    for (const struct span *name = all->name; name < all->name + all->count; name++)
-        if ((!call->named || span_order(name, &cursor) > 0) && admin_call_shows(call, name->at, name->length))
-            all->name[n++] = *name;
-    all->count = n;
-    qsort(all->name, n, sizeof(*all->name), span_order);
-}
-
 static void put_page(struct admin *a, struct admin_call *call, struct reply *r,
                      const struct filter_names *all)
 {
@@ -364,7 +347,15 @@ enum err admin_page(struct admin *a, struct admin_call *call, struct reply *r, s
     struct filter_names all;
     enum err code = admin_names(a, &all, e);
     if (code == ERR_OK || all.count > 0) { /* as above */
-        choose(call, &all);
+        /* The names that come after the cursor and that the user may see, sorted. */
+        const struct span cursor = {call->filter, call->filter_length};
+        size_t n = 0;
+        for (size_t i = 0; i < all.count; i++)
+            if ((!call->named || span_order(&all.name[i], &cursor) > 0) &&
+                admin_call_shows(call, all.name[i].at, all.name[i].length))
+                all.name[n++] = all.name[i];
+        all.count = n;
+        qsort(all.name, n, sizeof(*all.name), span_order);
         put_page(a, call, r, &all);
         code = ERR_OK;
     }

@@ -50,16 +50,12 @@ bool cli_option_belongs(const struct option_row *o, unsigned of_command)
     return of_command == 0 ? o->command == 0 : (o->command & of_command) != 0;
 }
 
-static unsigned line_columns(void)
-{
-    unsigned columns = isatty(STDOUT_FILENO) == 1 ? output_columns() : LINE_MAX_COLUMNS;
-    return columns < LINE_MAX_COLUMNS ? columns : LINE_MAX_COLUMNS;
-}
-
 /* Print the words of @text from column @indent on, wrapped, with a newline at the end. */
 static void put_wrapped(const char *text, unsigned indent)
 {
-    unsigned most = line_columns();
+    unsigned most = isatty(STDOUT_FILENO) == 1 ? output_columns() : LINE_MAX_COLUMNS;
+    if (most > LINE_MAX_COLUMNS)
+        most = LINE_MAX_COLUMNS;
     if (most < indent + RIGHT_LEAST)
         most = indent + RIGHT_LEAST;
     unsigned at = indent;
@@ -179,17 +175,6 @@ void cli_print_command_help(const struct command *c)
 
 /* --- the reference --- */
 
-/* The next line of a command's examples, without blanks at its ends, of *@length bytes; false: there is
- * none. */
-static bool next_example(const char **at, const char **line, size_t *length)
-{
-    *at += strspn(*at, " \n");
-    *line = *at;
-    *length = strcspn(*at, "\n");
-    *at += *length;
-    return *length > 0;
-}
-
 /* --- JSON --- */
 
 static void write_shape(struct json *j, const char *name)
@@ -255,8 +240,6 @@ static void write_options(struct json *j, unsigned of_command)
 
 static void write_command(struct json *j, const struct command *c)
 {
-    const char *at = c->example, *line;
-    size_t length;
     json_open(j, '{');
     json_text(j, "name", c->name);
     json_text(j, "arguments", c->arguments);
@@ -264,8 +247,11 @@ static void write_command(struct json *j, const struct command *c)
     json_text(j, "details", c->details);
     json_name(j, "examples");
     json_open(j, '[');
-    while (next_example(&at, &line, &length))
+    for (const char *line = c->example; *line != '\0'; line += strspn(line, " \n")) {
+        size_t length = strcspn(line, "\n");
         json_string(j, line, length);
+        line += length;
+    }
     json_close(j, ']');
     write_options(j, c->options == 0 ? OFFLINE : c->options);
     write_outputs(j, c->name);

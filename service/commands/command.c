@@ -250,7 +250,7 @@ const struct subcommand command_subcommands[] = {
      "LIST [FILTERBY (PATTERN <pattern> | MODULE <group> | ACLCAT <group>)]", "Return their names."},
     {"COMMAND", "INFO", "command|info", COMMAND_FREE, 2, 0, command_describe, "INFO [<name> ...]",
      "Return details of those commands, or of all."},
-    {"COMMAND", "DOCS", "command|docs", COMMAND_FREE, 2, 0, command_docs, "DOCS [<name> ...]",
+    {"COMMAND", "DOCS", "command|docs", COMMAND_FREE, 2, 0, command_describe, "DOCS [<name> ...]",
      "Return what people want to know of them."},
     {"COMMAND", "GETKEYS", "command|getkeys", COMMAND_FREE, 3, 0, command_getkeys, "GETKEYS <command>",
      "Return the keys of a whole command."},
@@ -276,8 +276,6 @@ void command_ok(struct client *c)
 enum { INDEX_SIZE = 256 };
 static uint8_t first_row[INDEX_SIZE],
     next_row[sizeof(command_table) / sizeof(command_table[0])]; /* 0: none */
-static uint8_t name_length[sizeof(next_row)];
-static bool has_subcommands[sizeof(next_row)];
 _Static_assert(sizeof(next_row) < UINT8_MAX, "a number of a row, plus one, is a byte");
 
 /* Ignores case. It uses only a few letters, which tell nearly all names apart. */
@@ -297,9 +295,6 @@ __attribute__((constructor)) static void index_commands(void)
         uint8_t *first = &first_row[hash_name(command_table[i].name, strlen(command_table[i].name))];
         next_row[i] = *first;
         *first = (uint8_t)(i + 1);
-        name_length[i] = (uint8_t)strlen(command_table[i].name);
-        for (size_t k = 0; k < command_subcommand_count; k++)
-            has_subcommands[i] |= strcmp(command_subcommands[k].command, command_table[i].name) == 0;
     }
 }
 
@@ -307,8 +302,7 @@ const struct command *command_find(const char *name, size_t length)
 {
     for (size_t row = first_row[hash_name(name, length)]; row != 0; row = next_row[row - 1]) {
         const struct command *c = &command_table[row - 1];
-        if (length == name_length[row - 1] &&
-            (memcmp(name, c->name, length) == 0 || strncasecmp(name, c->name, length) == 0))
+        if (strlen(c->name) == length && strncasecmp(name, c->name, length) == 0)
             return c;
     }
     return NULL;
@@ -353,13 +347,6 @@ static void unknown_command(struct client *c, const struct argument *arguments, 
                  command_shown(arguments[0].length), arguments[0].bytes, (int)n, shown);
 }
 
-/* A page in a browser can make it send HTTP to any port of the machine. The connection is closed before the
- * body is read, as the body might contain commands. */
-static bool is_http(const struct argument *name)
-{
-    return argument_is(name, "POST") || argument_is(name, "Host:");
-}
-
 bool command_fits(const struct command *command, size_t count)
 {
     return command->arity >= 0 ? count == (size_t)command->arity : count >= (size_t)-command->arity;
@@ -393,7 +380,7 @@ unsigned command_role_of(unsigned flags)
 static const struct subcommand *subcommand_find(const struct command *command,
                                                 const struct argument *arguments, size_t count)
 {
-    bool may = count > 1 && has_subcommands[command - command_table];
+    bool may = count > 1 && (command->run == command_sub || command->run == command_command);
     for (size_t i = 0; may && i < command_subcommand_count; i++)
         if (strcmp(command_subcommands[i].command, command->name) == 0 &&
             argument_is(&arguments[1], command_subcommands[i].word))
@@ -527,7 +514,9 @@ static void run(struct client *c, const struct command *command, const struct ar
                 size_t count)
 {
     c->counted.row = command == NULL ? command_count : (size_t)(command - command_table);
-    if (command == NULL && is_http(&arguments[0])) {
+    /* A page in a browser can make it send HTTP to any port of the machine. The connection is closed before
+     * the body is read, as the body might contain commands. */
+    if (command == NULL && (argument_is(&arguments[0], "POST") || argument_is(&arguments[0], "Host:"))) {
         log_warn("http_on_redis_port", "client=%s note=\"closed\"", c->address);
         client_close_after_reply(c);
         return;

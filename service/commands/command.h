@@ -125,5 +125,5 @@ command_fn command_client_getname, command_client_id, command_client_info, comma
     command_client_list, command_client_on_off, command_client_reply, command_client_setinfo,
     command_client_setname, command_client_tracking;
 command_fn command_config_get, command_config_set, command_config_rewrite;
-command_fn command_count_all, command_docs, command_getkeys, command_help, command_describe, command_list;
+command_fn command_count_all, command_getkeys, command_help, command_describe, command_list;
 #endif

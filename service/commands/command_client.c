@@ -6,22 +6,15 @@
 #include "service/resp/client_list.h"
 #include "service/commands/command.h"
 
-/* Only printable ASCII is allowed: the lines of CLIENT LIST separate names by blanks and equals signs. */
-static bool is_clean(const struct argument *a)
-{
-    for (size_t i = 0; i < a->length; i++)
-        if (a->bytes[i] < '!' || a->bytes[i] > '~')
-            return false;
-    return true;
-}
-
 /* Copy the text to @out, which has @size bytes, or send the error. */
 static bool set_text(struct client *c, const char *what, char *out, size_t size, const struct argument *a)
 {
-    if (!is_clean(a)) {
-        client_error(c, "ERR %s cannot contain spaces, newlines or special characters.", what);
-        return false;
-    }
+    /* Only printable ASCII is allowed: the lines of CLIENT LIST separate names by blanks and equals signs. */
+    for (size_t i = 0; i < a->length; i++)
+        if (a->bytes[i] < '!' || a->bytes[i] > '~') {
+            client_error(c, "ERR %s cannot contain spaces, newlines or special characters.", what);
+            return false;
+        }
     if (a->length >= size) {
         client_error(c, "ERR %s cannot be longer than %zu bytes.", what, size - 1);
         return false;
@@ -180,14 +173,6 @@ static void choose_text(struct client_choice *choice, char *out, size_t size, co
     out[a->length] = '\0';
 }
 
-static bool choose_yes(struct client *c, bool *out, const struct argument *a)
-{
-    *out = argument_is(a, "YES");
-    if (!*out && !argument_is(a, "NO"))
-        client_error(c, "ERR syntax error");
-    return *out || argument_is(a, "NO");
-}
-
 /* Read one filter of KILL with its value. False: the error was sent. */
 static bool choose(struct client *c, struct client_choice *out, const struct argument *word,
                    const struct argument *value)
@@ -196,9 +181,9 @@ static bool choose(struct client *c, struct client_choice *out, const struct arg
         return choose_ids(c, out, value, 1, "ERR client-id should be greater than 0");
     if (argument_is(word, "TYPE"))
         return choose_type(c, out, value);
-    if (argument_is(word, "SKIPME"))
-        return choose_yes(c, &out->not_self, value);
-    if (argument_is(word, "ADDR")) {
+    if (argument_is(word, "SKIPME") && (argument_is(value, "YES") || argument_is(value, "NO"))) {
+        out->not_self = argument_is(value, "YES");
+    } else if (argument_is(word, "ADDR")) {
         choose_text(out, out->address, sizeof(out->address), value);
     } else if (argument_is(word, "LADDR")) {
         choose_text(out, out->local, sizeof(out->local), value);

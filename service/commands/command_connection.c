@@ -7,10 +7,6 @@
 
 void command_ping(struct client *c, const struct argument *a, size_t count)
 {
-    if (count > 2) {
-        client_error(c, "ERR wrong number of arguments for 'ping' command");
-        return;
-    }
     struct reply r = client_reply_begin(c);
     if (count == 2)
         reply_bulk(&r, a[1].bytes, a[1].length);
@@ -57,8 +53,12 @@ void command_acl_whoami(struct client *c, const struct argument *a UNUSED, size_
     client_reply_end(c);
 }
 
-static void hello_reply(const struct client *c, struct reply *r)
+/* Write the reply, already in the new protocol. */
+static void welcome_hello(struct client *c, const struct greeting *g, struct reply *r)
 {
+    if (g->named)
+        memcpy(c->name, g->name, sizeof(c->name));
+    c->protocol = r->protocol = g->protocol;
     reply_map(r, 7);
     reply_pair(r, "server", "redis");
     reply_pair(r, "version", COMMAND_REDIS_VERSION);
@@ -70,15 +70,6 @@ static void hello_reply(const struct client *c, struct reply *r)
     reply_pair(r, "role", "master");
     reply_text(r, "modules");
     reply_array(r, 0);
-}
-
-/* Write the reply, already in the new protocol. */
-static void welcome_hello(struct client *c, const struct greeting *g, struct reply *r)
-{
-    if (g->named)
-        memcpy(c->name, g->name, sizeof(c->name));
-    c->protocol = r->protocol = g->protocol;
-    hello_reply(c, r);
 }
 
 /* Read the options behind the version. False: one is invalid, and the error was sent. */

@@ -148,23 +148,17 @@ static const struct section {
 
 enum { SECTIONS = sizeof(sections) / sizeof(sections[0]) };
 
-/* Without an argument every section is wanted, as none costs much. */
-static bool is_wanted(const struct section *section, const struct argument *a, size_t count)
-{
-    bool wanted = count == 1;
-    for (size_t i = 1; i < count && !wanted; i++)
-        wanted = argument_is(&a[i], section->name) || argument_is(&a[i], "everything") ||
-                 argument_is(&a[i], "all") || argument_is(&a[i], "default");
-    return wanted;
-}
-
 void command_info(struct client *c, const struct argument *a, size_t count)
 {
     struct buffer text = {0};
     struct service *s = c->worker->service;
     const struct config *config = live_config_acquire(s->config);
     for (size_t i = 0; i < SECTIONS; i++) {
-        if (!is_wanted(&sections[i], a, count))
+        bool wanted = count == 1; /* every section, as none costs much */
+        for (size_t k = 1; k < count && !wanted; k++)
+            wanted = argument_is(&a[k], sections[i].name) || argument_is(&a[k], "everything") ||
+                     argument_is(&a[k], "all") || argument_is(&a[k], "default");
+        if (!wanted)
             continue;
         buffer_printf(&text, "%s# %s\r\n", text.length > 0 ? "\r\n" : "", sections[i].name);
         bool in_short = sections[i].write == nodes && !user_may_all_filters(c->session.rights);

@@ -96,7 +96,7 @@ static void describe_each(struct client *c, const struct argument *names, size_t
 
 void command_describe(struct client *c, const struct argument *a, size_t count)
 {
-    describe_each(c, a + 2, count - 2, false);
+    describe_each(c, a + 2, count - 2, argument_is(&a[1], "DOCS"));
 }
 
 /* --- HELP, DOCS, LIST, COUNT, GETKEYS --- */
@@ -132,11 +132,6 @@ void command_help(struct client *c, const struct argument *a, size_t count UNUSE
     struct reply r = client_reply_begin(c);
     fields_end_list(&lines, &r);
     client_reply_end(c);
-}
-
-void command_docs(struct client *c, const struct argument *a, size_t count)
-{
-    describe_each(c, a + 2, count - 2, true);
 }
 
 /* @filter points to the word behind FILTERBY and its value; NULL: no filter. */

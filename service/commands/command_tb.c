@@ -7,16 +7,8 @@
 #include "service/config/users.h"
 #include "service/protocol/job_id.h"
 
-/* The value of an option; NULL: there is none. */
-static const struct argument *value_of(const struct argument *a, size_t count, size_t i)
-{
-    return i + 1 < count ? &a[i + 1] : NULL;
-}
-
 static const char *take_capacity(const struct argument *value, struct admin_call *call)
 {
-    if (value == NULL)
-        return "ERR syntax error";
     if (!number_u64(value->bytes, value->length, &call->capacity) || call->capacity == 0)
         return "RANGE CAPACITY is not a whole number above 0";
     return NULL;
@@ -24,8 +16,6 @@ static const char *take_capacity(const struct argument *value, struct admin_call
 
 static const char *take_error_rate(const struct argument *value, struct admin_call *call)
 {
-    if (value == NULL)
-        return "ERR syntax error";
     if (!number_double(value->bytes, value->length, &call->error_rate) || call->error_rate <= 0 ||
         call->error_rate >= 1)
         return "RANGE ERROR is not a number above 0 and below 1";
@@ -34,8 +24,6 @@ static const char *take_error_rate(const struct argument *value, struct admin_ca
 
 static const char *take_nodes(const struct argument *value, struct admin_call *call)
 {
-    if (value == NULL)
-        return "ERR syntax error";
     if (value->length == 0 || memchr(value->bytes, '\0', value->length) != NULL)
         return "RANGE NODES names no node";
     free(call->nodes);
@@ -53,12 +41,13 @@ const char *command_take_job(const struct command_words *w, struct admin_call *c
     const unsigned with = w->command->value;
     const char *error = NULL;
     for (size_t i = 2; i < w->count && error == NULL; i++) {
-        if ((with & WITH_SIZES) != 0 && argument_is(&a[i], "CAPACITY"))
-            error = take_capacity(value_of(a, w->count, i++), call);
-        else if ((with & WITH_SIZES) != 0 && argument_is(&a[i], "ERROR"))
-            error = take_error_rate(value_of(a, w->count, i++), call);
-        else if ((with & WITH_SIZES) != 0 && argument_is(&a[i], "NODES"))
-            error = take_nodes(value_of(a, w->count, i++), call);
+        bool has_value = (with & WITH_SIZES) != 0 && i + 1 < w->count;
+        if (has_value && argument_is(&a[i], "CAPACITY"))
+            error = take_capacity(&a[++i], call);
+        else if (has_value && argument_is(&a[i], "ERROR"))
+            error = take_error_rate(&a[++i], call);
+        else if (has_value && argument_is(&a[i], "NODES"))
+            error = take_nodes(&a[++i], call);
         else if ((with & WITH_HOLD) != 0 && argument_is(&a[i], "HOLD"))
             call->hold = true;
         else if ((with & WITH_HOLD) != 0 && argument_is(&a[i], "DRYRUN"))

@@ -175,31 +175,19 @@ enum err config_split_address(const char *address, char *host, size_t host_size,
     return ERR_OK;
 }
 
-bool config_next_address(const char *list, size_t *at, char *address, size_t size)
+bool config_next_item(const char **at, const char **item, size_t *length)
 {
-    const char *start = list + *at;
-    if (*list == '\0' || (*at > 0 && start[-1] == '\0'))
+    if (*at == NULL)
         return false;
-    size_t length = strcspn(start, ",");
-    *at += length + 1; /* behind the comma, or behind the end */
-    start += strspn(start, " \t");
-    length = strcspn(start, ",");
-    while (length > 0 && (start[length - 1] == ' ' || start[length - 1] == '\t'))
-        length--;
-    (void)snprintf(address, size, "%.*s", (int)length, start);
+    const char *start = *at + strspn(*at, " \t"), *end = start;
+    while (*end != '\0' && *end != ',')
+        end += *end == '\\' && end[1] != '\0' ? 2 : 1;
+    *at = *end == ',' ? end + 1 : NULL;
+    while (end > start && (end[-1] == ' ' || end[-1] == '\t') && (end - start < 2 || end[-2] != '\\'))
+        end--;
+    *item = start;
+    *length = (size_t)(end - start);
     return true;
-}
-
-/* The line of @key, or of its section where the default applies; 0: neither is in the file. */
-static unsigned line_of(const struct config_file *f, enum config_section section, const char *filter,
-                        const char *key)
-{
-    const struct config_part *part = config_file_find(f, section, filter);
-    if (part == NULL)
-        return 0;
-    const struct config_key *k = config_key_find(section, key);
-    return k != NULL && part->entries[k - config_keys].text != NULL ? part->entries[k - config_keys].line
-                                                                    : part->line;
 }
 
 static enum err refuse_at(const char *file, unsigned line, const char *what, struct error *e)
@@ -219,7 +207,13 @@ enum err config_refuse_key(const struct config_check *c, enum config_section sec
     va_end(arguments);
     if (c->file == NULL)
         return error_set(c->error, ERR_CONFIG, "%s", what);
-    return refuse_at(c->file->name, line_of(c->file, section, filter, key), what, c->error);
+    /* The line of @key, or of its section where the default applies; 0: neither is in the file. */
+    const struct config_part *part = config_file_find(c->file, section, filter);
+    const struct config_key *k = config_key_find(section, key);
+    unsigned line = part == NULL ? 0 : part->line;
+    if (part != NULL && k != NULL && part->entries[k - config_keys].text != NULL)
+        line = part->entries[k - config_keys].line;
+    return refuse_at(c->file->name, line, what, c->error);
 }
 
 /* Every key of @section into @base, from @part or by default. */

@@ -120,7 +120,7 @@ const struct config_filter *config_find(const struct config *c, const char *name
 /* "host:port" or ":port" or "[v6]:port" to parts; port 0 stands for any free one. ERR_PARSE. */
 MUST_CHECK enum err config_split_address(const char *address, char *host, size_t host_size, uint16_t *port,
                                          struct error *e);
-/* The next of a comma-separated list, from *@at on (0 at first), cut to @size; false: there is none. An empty
- * list has none. */
-bool config_next_address(const char *list, size_t *at, char *address, size_t size);
+/* The next of a comma-separated list at *@at, without the blanks around it; false: that was the last. A
+ * backslash stays, with what it stands before. */
+bool config_next_item(const char **at, const char **item, size_t *length);
 #endif

@@ -3,6 +3,7 @@
 #include "service/config/config_check.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/un.h>
@@ -39,11 +40,14 @@ static enum err check_address(const struct config_check *c, const char *key, con
 
 static enum err check_addresses(const struct config_check *c, const char *key, const char *list)
 {
+    const char *at = *list != '\0' ? list : NULL, *item;
     char address[300];
-    size_t at = 0;
+    size_t length;
     enum err err = ERR_OK;
-    while (err == ERR_OK && config_next_address(list, &at, address, sizeof(address)))
+    while (err == ERR_OK && config_next_item(&at, &item, &length)) {
+        (void)snprintf(address, sizeof(address), "%.*s", (int)length, item);
         err = check_address(c, key, address);
+    }
     return err;
 }
 

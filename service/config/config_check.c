@@ -106,12 +106,6 @@ static enum err check_service(const struct config_check *c)
     return err;
 }
 
-/* [a-z0-9_], as Postgres wants it; "": none is named. */
-static bool is_slot_name(const char *name)
-{
-    return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(name) && strlen(name) < 64;
-}
-
 static enum err check_source(const struct config_check *c, const struct config_filter *f)
 {
     static const char *const need_table[] = {
@@ -137,7 +131,7 @@ static enum err check_source(const struct config_check *c, const struct config_f
         return config_refuse_key(
             c, CONFIG_FILTER, f->name, "follow_by",
             "follow_by = outbox needs an outbox; make it by sql/outbox.sql and add outbox = NAME");
-    if (!is_slot_name(f->slot))
+    if (strspn(f->slot, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(f->slot) || strlen(f->slot) >= 64)
         return config_refuse_key(c, CONFIG_FILTER, f->name, "slot",
                                  "'slot' must be up to 63 of a-z, 0-9 and _; choose another name");
     return ERR_OK;
@@ -172,14 +166,6 @@ static enum err check_placement(const struct config_check *c, const struct confi
     return config_refuse_key(c, CONFIG_FILTER, f->name, "nodes", "'nodes': %.400s", why.text);
 }
 
-static enum err check_filter(const struct config_check *c, const struct config_filter *f)
-{
-    enum err err = check_source(c, f);
-    if (err == ERR_OK)
-        err = check_placement(c, f);
-    return err == ERR_OK ? check_times(c, f) : err;
-}
-
 /* What a tail confirms is gone for every other. */
 static enum err check_shared(const struct config_check *c, size_t i)
 {
@@ -205,8 +191,14 @@ static enum err check_shared(const struct config_check *c, size_t i)
 enum err config_check_whole(const struct config_check *c)
 {
     enum err err = check_service(c);
-    for (size_t i = 0; i < c->config->filter_count && err == ERR_OK; i++)
-        err = check_filter(c, &c->config->filter[i]);
+    for (size_t i = 0; i < c->config->filter_count && err == ERR_OK; i++) {
+        const struct config_filter *f = &c->config->filter[i];
+        err = check_source(c, f);
+        if (err == ERR_OK)
+            err = check_placement(c, f);
+        if (err == ERR_OK)
+            err = check_times(c, f);
+    }
     for (size_t i = 0; i < c->config->filter_count && err == ERR_OK; i++)
         err = check_shared(c, i);
     return err;

@@ -55,7 +55,9 @@ static char *find_comment(char *text)
     return NULL;
 }
 
-bool config_file_continues(enum config_section kind, const char *text)
+/* Whether @text, in a line that starts with a blank, is a continuation of the value before it: not a comment,
+ * nor what looks like a section or a key that was merely indented. */
+static bool continues(enum config_section kind, const char *text)
 {
     if (*text == '#' || *text == ';' || *text == '[')
         return false;
@@ -238,11 +240,6 @@ static void read_line(struct reading *r, char *line, size_t length)
 {
     while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r'))
         length--;
-    if (length > CONFIG_LINE_MAX) {
-        refuse(r, "this line is longer than %d bytes; continue in a new line that starts with a blank",
-               CONFIG_LINE_MAX);
-        return;
-    }
     if (!is_plain(line, length)) {
         refuse(r, "this line holds a control character; remove it");
         return;
@@ -254,7 +251,7 @@ static void read_line(struct reading *r, char *line, size_t length)
         return;
     if (start > line && r->last != NULL) {
         const struct config_part *part = &r->file->parts[r->file->count - 1];
-        if (config_file_continues(part->kind, start))
+        if (continues(part->kind, start))
             take_value(r, r->last, &part->entries[r->last - config_keys], start);
         else
             refuse(r, "a line that starts with a blank continues the value of '%s'; remove the blank",

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "service/config/config_keys.h"
 
-enum { CONFIG_LINE_MAX = 198, CONFIG_SECTION_MAX = 49 }; /* bytes, without the line end */
+enum { CONFIG_SECTION_MAX = 49 }; /* bytes */
 
 struct config_entry {
     char *text; /* NULL: the key is not in the file */
@@ -35,8 +35,4 @@ void config_file_fini(struct config_file *f);
 /* The section's part; NULL: not in the file. @name is for filters and users. */
 const struct config_part *config_file_find(const struct config_file *f, enum config_section kind,
                                            const char *name);
-
-/* Whether @text, in a line that starts with a blank, is a continuation of the value before it: not a comment,
- * nor what looks like a section or a key that was merely indented. */
-bool config_file_continues(enum config_section kind, const char *text);
 #endif

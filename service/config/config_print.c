@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "service/config/config_file.h"
 #include "service/config/config_keys.h"
 
 /* The value of "password = ..." in a connection string; in a URL's query it ends at '&'. */
@@ -81,39 +80,7 @@ void config_mask(struct buffer *out, const char *text)
     buffer_fini(&half);
 }
 
-/* Where to break @text so that at most @room bytes come before: at a blank which reading puts back. 0:
- * nowhere. */
-static size_t find_break(enum config_section kind, const char *text, size_t room)
-{
-    for (size_t i = room; i > 0; i--)
-        if (text[i] == ' ' && !isspace((unsigned char)text[i - 1]) && !isspace((unsigned char)text[i + 1]) &&
-            config_file_continues(kind, text + i + 1))
-            return i;
-    return 0;
-}
-
-static void print_value(FILE *to, const struct config_key *k, const char *value)
-{
-    size_t name = strlen(k->name), length = strlen(value);
-    const char *blank = *value == '#' || *value == ';' ? "" : " "; /* behind one it would be a comment */
-    if (name + strlen(" = ") + length <= CONFIG_LINE_MAX) {
-        (void)fprintf(to, "%s%s=%s%s\n", k->name, blank, length > 0 ? blank : "", value);
-        return;
-    }
-    (void)fprintf(to, "%s=", k->name);
-    size_t room = CONFIG_LINE_MAX - name - 1;
-    while (strlen(value) > room) {
-        size_t n = find_break(k->section, value, room);
-        (void)fprintf(to, "%.*s\n ", (int)n, value);
-        if (n == 0 && room == CONFIG_LINE_MAX - 1)
-            break; /* cannot happen to a value that was read from a file */
-        value += n > 0 ? n + 1 : 0;
-        room = CONFIG_LINE_MAX - 1;
-    }
-    (void)fprintf(to, "%s\n", value);
-}
-
-/* Broken at blanks, so that a line has at most 120 columns: the file is read again with a bound on lines. */
+/* Broken at blanks, so that a line has at most 120 columns. */
 static void print_comment(FILE *to, const char *text)
 {
     enum { ROOM = 118 };
@@ -155,7 +122,10 @@ static void print_section(FILE *to, enum config_section section, const void *bas
         print_help(to, k);
         if (base != NULL) {
             config_key_format(k, base, &value);
-            print_value(to, k, buffer_text(&value));
+            const char *text = buffer_text(&value);
+            const char *blank =
+                *text == '#' || *text == ';' ? "" : " "; /* behind one it would be a comment */
+            (void)fprintf(to, "%s%s=%s%s\n", k->name, blank, *text != '\0' ? blank : "", text);
         } else {
             (void)fprintf(to, "# %s =%s%s\n", k->name, *k->standard != '\0' ? " " : "", k->standard);
         }

@@ -100,15 +100,11 @@ static enum err set_text(char **to, struct buffer *text, struct error *e)
 static enum err into_nodes(char **list, const char *password, struct error *e)
 {
     struct buffer out = {0};
-    for (const char *at = *list; *at != '\0';) {
-        at += strspn(at, " \t");
-        const char *end = at + strcspn(at, ",");
-        const char *last = end;
-        while (last > at && (last[-1] == ' ' || last[-1] == '\t'))
-            last--;
-        put_node(&out, at, last, password);
-        buffer_puts(&out, *end == ',' ? ", " : "");
-        at = end + (*end == ',');
+    const char *at = *list, *item;
+    for (size_t length; config_next_item(&at, &item, &length);) {
+        if (length > 0)
+            put_node(&out, item, item + length, password);
+        buffer_puts(&out, at != NULL ? ", " : "");
     }
     return set_text(list, &out, e);
 }
@@ -158,34 +154,26 @@ static enum err load_service(const struct config_check *c, struct config *config
     return set_text(&config->password, &text, c->error);
 }
 
-static enum err load_redis(const struct config_check *c, struct config *config, char *secret)
-{
-    enum err err = read_secret(c, CONFIG_REDIS, config->redis_password_file, secret);
-    bool others = *config->cluster != '\0' || *config->sentinel != '\0';
-    char **const lists[] = {&config->nodes, &config->cluster, &config->master};
-    for (size_t i = others; i < sizeof(lists) / sizeof(lists[0]) && err == ERR_OK; i++)
-        err = into_nodes(lists[i], secret, c->error);
-    return err;
-}
-
-static enum err load_postgres(const struct config_check *c, struct config *config, char *secret)
-{
-    enum err err = read_secret(c, CONFIG_POSTGRES, config->postgres_password_file, secret);
-    if (err == ERR_OK)
-        err = into_dsn(&config->dsn, secret, c->error);
-    return err == ERR_OK ? into_dsn(&config->read_dsn, secret, c->error) : err;
-}
-
 enum err config_load_secrets(const struct config_check *c, struct config *config)
 {
     char secret[SECRET_MAX + 2] = "";
     enum err err = ERR_OK;
     if (*config->password_file != '\0')
         err = load_service(c, config, secret);
-    if (err == ERR_OK && *config->redis_password_file != '\0')
-        err = load_redis(c, config, secret);
-    if (err == ERR_OK && *config->postgres_password_file != '\0')
-        err = load_postgres(c, config, secret);
+    if (err == ERR_OK && *config->redis_password_file != '\0') {
+        bool others = *config->cluster != '\0' || *config->sentinel != '\0';
+        char **const lists[] = {&config->nodes, &config->cluster, &config->master};
+        err = read_secret(c, CONFIG_REDIS, config->redis_password_file, secret);
+        for (size_t i = others; i < sizeof(lists) / sizeof(lists[0]) && err == ERR_OK; i++)
+            err = into_nodes(lists[i], secret, c->error);
+    }
+    if (err == ERR_OK && *config->postgres_password_file != '\0') {
+        err = read_secret(c, CONFIG_POSTGRES, config->postgres_password_file, secret);
+        if (err == ERR_OK)
+            err = into_dsn(&config->dsn, secret, c->error);
+        if (err == ERR_OK)
+            err = into_dsn(&config->read_dsn, secret, c->error);
+    }
     explicit_bzero(secret, sizeof(secret));
     return err;
 }

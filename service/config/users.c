@@ -23,29 +23,12 @@ static const struct {
     {"read", ROLE_READ}, {"write", ROLE_READ | ROLE_WRITE}, {"admin", ROLE_READ | ROLE_WRITE | ROLE_ADMIN}};
 enum { ROLES = sizeof(roles) / sizeof(roles[0]) };
 
-/* The next of a comma-separated list at *@at, without the blanks around it; false: that was the last. A
- * backslash stays, with what it stands before. */
-static bool next_item(const char **at, const char **item, size_t *length)
-{
-    if (*at == NULL)
-        return false;
-    const char *start = *at + strspn(*at, " \t"), *end = start;
-    while (*end != '\0' && *end != ',')
-        end += *end == '\\' && end[1] != '\0' ? 2 : 1;
-    *at = *end == ',' ? end + 1 : NULL;
-    while (end > start && (end[-1] == ' ' || end[-1] == '\t') && (end - start < 2 || end[-2] != '\\'))
-        end--;
-    *item = start;
-    *length = (size_t)(end - start);
-    return true;
-}
-
 bool roles_parse(const char *text, unsigned *out)
 {
     const char *item;
     size_t length;
     *out = 0;
-    while (next_item(&text, &item, &length)) {
+    while (config_next_item(&text, &item, &length)) {
         size_t i = 0;
         while (i < ROLES && (strlen(roles[i].name) != length || memcmp(roles[i].name, item, length) != 0))
             i++;
@@ -111,7 +94,7 @@ bool users_patterns_match(const char *patterns, const char *filter, size_t lengt
 {
     const char *item;
     size_t item_length;
-    while (next_item(&patterns, &item, &item_length))
+    while (config_next_item(&patterns, &item, &item_length))
         if (item_length > 0 && glob_match_case(item, item_length, filter, length))
             return true;
     return false;
@@ -189,21 +172,11 @@ const char *users_token_fault(const char *list)
 {
     const char *item;
     size_t length;
-    while (next_item(&list, &item, &length))
+    while (config_next_item(&list, &item, &length))
         if (!is_token(item, length))
             return "'token' must be sha256: and 64 hexadecimal digits, several with commas; make a token and "
                    "its hash by: twinbloom hash-password --token";
     return NULL;
-}
-
-static bool has_token(const struct config_user *u, const char wanted[TOKEN_LENGTH])
-{
-    const char *list = u->token[0] != '\0' ? u->token : NULL, *item;
-    size_t length;
-    bool has = false;
-    while (next_item(&list, &item, &length))
-        has |= is_token(item, length) && CRYPTO_memcmp(item, wanted, TOKEN_LENGTH) == 0;
-    return has;
 }
 
 const struct config_user *users_by_token(const struct config *c, const char *token, size_t length)
@@ -214,8 +187,12 @@ const struct config_user *users_by_token(const struct config *c, const char *tok
     (void)SHA256((const unsigned char *)token, length, digest);
     for (size_t i = 0; i < sizeof(digest); i++)
         (void)sprintf(wanted + sizeof(TOKEN_KIND) - 1 + 2 * i, "%02x", digest[i]);
-    for (size_t i = 0; i < c->user_count; i++)
-        if (has_token(&c->user[i], wanted) && c->user[i].enabled)
-            found = &c->user[i];
+    for (size_t i = 0; i < c->user_count; i++) {
+        const struct config_user *u = &c->user[i];
+        const char *list = u->token[0] != '\0' ? u->token : NULL, *item;
+        while (config_next_item(&list, &item, &length))
+            if (is_token(item, length) && CRYPTO_memcmp(item, wanted, TOKEN_LENGTH) == 0 && u->enabled)
+                found = u;
+    }
     return found;
 }

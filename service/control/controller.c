@@ -178,16 +178,6 @@ static void note_degraded(struct controller *k, struct filter_state *w)
     note_problem(w, degraded ? "acknowledged keys may be missing: no key is reported absent" : "");
 }
 
-/* There is no view: @lost: nobody has deleted the filter. With a source it is built again. */
-static void note_lost(struct filter_state *w, bool lost, bool sourced)
-{
-    w->note.is_lost = lost;
-    if (lost && !sourced)
-        note_problem(w,
-                     "its data in Redis are lost and it has no source: no key is reported absent, and adds "
-                     "fail; BF.RESERVE creates it again, empty; DEL deletes it");
-}
-
 /* Note which version of the view, k->view, this coordinator serves. All its event loops serve the same. A
  * coordinator that still answers from the previous generation serves the previous version. */
 static void note_served(struct controller *k, struct filter_state *w)
@@ -227,15 +217,6 @@ static bool is_replaced(struct controller *k, const struct filter_state *w, uint
            said.incarnation > k->view.incarnation;
 }
 
-/* True if an operator wants an end of the unfinished job. A coordinator whose configuration names no table
- * ends it only then, as another one may be about to go on with it. */
-static bool is_end_wanted(struct controller *k)
-{
-    struct control wanted;
-    struct error ignored;
-    return control_read(&k->handle, &wanted, &ignored) == ERR_OK && (wanted.abort || wanted.finish);
-}
-
 /* The filter's control maintains it and reports what is wrong. */
 static enum err look_at(struct controller *k, struct filter_state *w, const struct config_filter *c,
                         bool held, struct error *e)
@@ -256,7 +237,11 @@ static enum err look_at(struct controller *k, struct filter_state *w, const stru
     bool sourced = c != NULL && c->table[0] != '\0';
     bool remembered = code == ERR_NOT_FOUND && is_remembered(k, w);
     bool configured = code == ERR_NOT_FOUND && c != NULL && !sourced && seen != 0;
-    note_lost(w, configured || (remembered && k->status.is_missing), sourced);
+    w->note.is_lost = configured || (remembered && k->status.is_missing); /* nobody has deleted it */
+    if (w->note.is_lost && !sourced)
+        note_problem(w,
+                     "its data in Redis are lost and it has no source: no key is reported absent, and adds "
+                     "fail; BF.RESERVE creates it again, empty; DEL deletes it");
     if (remembered && seen != 0)
         filter_state_serve(w, seen, 1);
     if (code == ERR_NOT_FOUND && !remembered)
@@ -276,7 +261,14 @@ static enum err look_at(struct controller *k, struct filter_state *w, const stru
     if (c != NULL)
         look_at_tail(k, c, code, held);
     bool unfinished = code == ERR_OK && (k->view.phase == PHASE_BUILDING || k->view.phase == PHASE_SWITCHED);
-    if (code != ERR_OK || held || !(sourced || (unfinished && is_end_wanted(k))))
+    if (code != ERR_OK || held)
+        return code;
+    /* A coordinator whose configuration names no table ends an unfinished job only if an operator wants that,
+     * as another one may be about to go on with it. */
+    struct control wanted;
+    struct error ignored;
+    if (!sourced && !(unfinished && control_read(&k->handle, &wanted, &ignored) == ERR_OK &&
+                      (wanted.abort || wanted.finish)))
         return code;
     k->held_until_ms = 0;
     if (unfinished)
@@ -349,15 +341,6 @@ static void look_at_all(struct controller *k)
     filter_states_forget(k->service->watch, k->round);
 }
 
-/* The time until the next look, ms: at most until the first filter is due. */
-static int wait_ms(const struct controller *k, uint64_t interval_ms)
-{
-    uint64_t now = clock_wall_us() / 1000;
-    if (k->next_due_ms != 0 && k->next_due_ms < now + interval_ms)
-        interval_ms = k->next_due_ms > now ? k->next_due_ms - now : 0;
-    return (int)interval_ms;
-}
-
 void *controller_run(void *options)
 {
     struct controller *k = calloc(1, sizeof(*k));
@@ -372,7 +355,10 @@ void *controller_run(void *options)
         uint64_t interval_ms = k->config->check_interval_ms;
         look_at_all(k);
         config_release(k->config);
-        mailbox_wait(k->service->controller, wait_ms(k, interval_ms));
+        uint64_t now = clock_wall_us() / 1000; /* at most until the first filter is due */
+        if (k->next_due_ms != 0 && k->next_due_ms < now + interval_ms)
+            interval_ms = k->next_due_ms > now ? k->next_due_ms - now : 0;
+        mailbox_wait(k->service->controller, (int)interval_ms);
     }
     handle_fini(&k->handle);
     sync_client_free(k->redis);

@@ -119,13 +119,6 @@ static void note_wanted(struct filter_state *w, const char *text)
     (void)snprintf(w->note.wanted, sizeof(w->note.wanted), "%s", text);
 }
 
-/* True of a filter that was made before it had a table: its first generation has what was added, and no rows.
- */
-static bool is_without_table(const struct view *v)
-{
-    return !v->sourced && view_current(v)->number == 1;
-}
-
 static struct threshold_input input_of(const struct filter_state *w, const struct config_filter *c,
                                        const struct view *v, uint64_t items, uint64_t lost,
                                        const struct last_job *last)
@@ -133,7 +126,9 @@ static struct threshold_input input_of(const struct filter_state *w, const struc
     const struct generation *g = view_current(v);
     const struct source_rows *rows = &w->note.rows;
     return (struct threshold_input){
-        .built = g->built && !is_without_table(v),
+        /* A filter that was made before it had a table has in its first generation what was added, and no
+         * rows. */
+        .built = g->built && (v->sourced || g->number != 1),
         .lost_shards = lost,
         .items = items,
         .capacity = g->capacity,

@@ -31,16 +31,6 @@ struct listener {
 
 /* --- effects of a message --- */
 
-static void wake_if_time(struct listener *l)
-{
-    uint64_t now = clock_mono_us();
-    if (!l->wake_wanted || now < l->woken_at + WAKE_EVERY_US)
-        return;
-    l->wake_wanted = false;
-    l->woken_at = now;
-    service_wake_controller(l->service);
-}
-
 /* Take messages until the subscription breaks or the service stops. */
 static enum err take_messages(struct listener *l, struct events *s, struct error *e)
 {
@@ -52,7 +42,12 @@ static enum err take_messages(struct listener *l, struct events *s, struct error
         if (code == ERR_OK && message.kind == EVENTS_VIEW)
             service_look_again(l->service, message.filter, message.filter_length);
         l->wake_wanted |= code == ERR_OK;
-        wake_if_time(l);
+        uint64_t now = clock_mono_us();
+        if (l->wake_wanted && now >= l->woken_at + WAKE_EVERY_US) {
+            l->wake_wanted = false;
+            l->woken_at = now;
+            mailbox_wake(l->service->controller);
+        }
     }
     return code;
 }

@@ -7,7 +7,6 @@
  * repeated failures delay the next try more each time (service/core/login_delay.h), so guessing is slow and
  * holds up nobody else. Any thread. */
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include "base/error.h"
 #include "base/mailbox.h"

@@ -8,23 +8,18 @@
 
 #include <xxhash.h>
 
-/* An IPv6 address counts as its /64 network, because one client may own all 2^64 addresses of that. */
-static uint64_t hash_address(uint64_t seed, const char *text)
-{
-    char plain[INET6_ADDRSTRLEN];
-    struct in6_addr v6;
-    (void)snprintf(plain, sizeof(plain), "%.*s", (int)strcspn(text, "%"), text); /* without a scope */
-    bool network =
-        inet_pton(AF_INET6, plain, &v6) == 1 && !IN6_IS_ADDR_V4MAPPED(&v6) && !IN6_IS_ADDR_LOOPBACK(&v6);
-    uint64_t hash =
-        network ? XXH3_64bits_withSeed(&v6, 8, seed) : XXH3_64bits_withSeed(text, strlen(text), seed);
-    return hash != 0 ? hash : 1;
-}
-
 struct login_who login_delay_who(const struct login_delay *d, const char *address, const char *name,
                                  size_t name_length)
 {
-    return (struct login_who){.address = hash_address(d->seed, address),
+    /* An IPv6 address counts as its /64 network, because one client may own all 2^64 addresses of that. */
+    char plain[INET6_ADDRSTRLEN];
+    struct in6_addr v6;
+    (void)snprintf(plain, sizeof(plain), "%.*s", (int)strcspn(address, "%"), address); /* without a scope */
+    bool network =
+        inet_pton(AF_INET6, plain, &v6) == 1 && !IN6_IS_ADDR_V4MAPPED(&v6) && !IN6_IS_ADDR_LOOPBACK(&v6);
+    uint64_t hash = network ? XXH3_64bits_withSeed(&v6, 8, d->seed)
+                            : XXH3_64bits_withSeed(address, strlen(address), d->seed);
+    return (struct login_who){.address = hash != 0 ? hash : 1,
                               .name = XXH3_64bits_withSeed(name, name_length, d->seed) % LOGIN_NAMES};
 }
 

@@ -11,7 +11,7 @@ static void announce(struct service *s)
 {
     s->on_config(s->on_arg);
     login_forget(s->login);
-    service_wake_controller(s);
+    mailbox_wake(s->controller);
 }
 
 /* Use @next instead of @old, which is in force: nobody but the holder of s->reloading replaces it. The files

@@ -22,11 +22,6 @@ void service_refuse(struct service *s, const struct error *e)
     (void)kill(getpid(), SIGTERM);
 }
 
-void service_wake_controller(struct service *s)
-{
-    mailbox_wake(s->controller);
-}
-
 void service_look_again(struct service *s, const char *escaped, size_t length)
 {
     char name[FILTER_NAME_MAX];
@@ -37,17 +32,6 @@ void service_look_again(struct service *s, const char *escaped, size_t length)
 }
 
 /* --- the nodes of the configuration, and what is needed to connect to them --- */
-
-static enum err take_nodes(struct service *s, const struct config *config, const struct nodes *nodes,
-                           struct error *e)
-{
-    if (config->cluster[0] == '\0') {
-        s->nodes = *nodes;
-        return ERR_OK;
-    }
-    s->nodes.cluster = cluster_new(nodes);
-    return s->nodes.cluster != NULL ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");
-}
 
 static enum err load_certificates(struct service *s, const struct config *config, struct error *e)
 {
@@ -79,30 +63,27 @@ static void await_masters(struct service *s)
             clock_sleep_us(10 * 1000);
 }
 
-static enum err ask_sentinels(struct service *s, const struct nodes *masters, struct nodes *asked,
-                              struct error *e)
-{
-    asked->tls = s->nodes.tls;
-    enum err code = sentinels_new(&s->nodes.sentinels, masters, e);
-    if (code == ERR_OK)
-        code = sentinel_watch_start(&s->sentinel_watch, s->nodes.sentinels, asked, s->redis_timeout_ms, e);
-    if (code == ERR_OK)
-        await_masters(s);
-    return code;
-}
-
 enum err service_reach_nodes(struct service *s, const struct config *config, struct error *e)
 {
     struct nodes *both = calloc(2, sizeof(*both));
     if (both == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = config_nodes(config, &both[0], &both[1], e);
-    if (code == ERR_OK)
-        code = take_nodes(s, config, &both[0], e);
+    if (code == ERR_OK && config->cluster[0] == '\0')
+        s->nodes = both[0];
+    else if (code == ERR_OK && (s->nodes.cluster = cluster_new(&both[0])) == NULL)
+        code = error_set(e, ERR_NOMEM, "out of memory");
     if (code == ERR_OK)
         code = load_certificates(s, config, e);
-    if (code == ERR_OK && both[1].count > 0)
-        code = ask_sentinels(s, &both[0], &both[1], e);
+    if (code == ERR_OK && both[1].count > 0) {
+        both[1].tls = s->nodes.tls;
+        code = sentinels_new(&s->nodes.sentinels, &both[0], e);
+        if (code == ERR_OK)
+            code = sentinel_watch_start(&s->sentinel_watch, s->nodes.sentinels, &both[1], s->redis_timeout_ms,
+                                        e);
+        if (code == ERR_OK)
+            await_masters(s);
+    }
     free(both);
     return code;
 }

@@ -5,7 +5,6 @@
  * counters. service/daemon/service_run.h lists the threads. */
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include "base/mailbox.h"
 #include "base/timing.h"
@@ -37,7 +36,7 @@ struct service {
     atomic_bool leaving;
     atomic_bool stop;
     unsigned threads;            /* number of workers */
-    struct mailbox *controller;  /* the controller thread's mailbox */
+    struct mailbox *controller;  /* the controller's mailbox; woken, it looks at all filters at once */
     struct filter_states *watch; /* owned by the controller */
     struct login *login;
     struct filters *logs; /* the filters that are in use */
@@ -76,6 +75,4 @@ void service_refuse(struct service *s, const struct error *e);
 /* The view of a filter may have changed: it is loaded again if the filter is open. The name is escaped, as in
  * key names. Any thread. */
 void service_look_again(struct service *s, const char *escaped, size_t length);
-/* Have the controller look at all filters at once. Any thread. */
-void service_wake_controller(struct service *s);
 #endif

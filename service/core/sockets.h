@@ -4,6 +4,7 @@
 /* Sockets that listen, of one event loop. */
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/socket.h>
 #include <event2/listener.h>
 #include "base/error.h"
 
@@ -27,4 +28,14 @@ MUST_CHECK enum err sockets_add(struct sockets *s, int fd, evconnlistener_cb on_
 /* Whether connections are accepted; at first they are. */
 void sockets_enable(struct sockets *s, bool on);
 void sockets_close(struct sockets *s);
+
+/* --- addresses of clients as text --- */
+
+enum { ADDRESS_TEXT_MAX = 64 };
+
+/* Write "host:port" in numbers, "[host]:port" for IPv6, as Redis does. "": it is no such address. */
+void address_text(const struct sockaddr *address, socklen_t length, char out[ADDRESS_TEXT_MAX]);
+
+/* Write the host of such a text, without brackets. */
+void address_host(const char *text, char out[ADDRESS_TEXT_MAX]);
 #endif

@@ -66,13 +66,6 @@ static enum err load_own(SSL_CTX **out, const struct config *c, struct error *e)
     return code;
 }
 
-static bool redis_speaks_tls(const struct config *c)
-{
-    struct nodes nodes, asked;
-    return config_nodes(c, &nodes, &asked, NULL) == ERR_OK &&
-           (nodes_use_tls(&nodes) || nodes_use_tls(&asked));
-}
-
 enum err tls_load(struct tls_contexts *out, const struct config *c, struct error *e)
 {
     const struct node_tls_options redis = {.ca_file = c->redis_ca_file,
@@ -81,9 +74,11 @@ enum err tls_load(struct tls_contexts *out, const struct config *c, struct error
                                            .key_file = c->redis_key_file,
                                            .server_name = c->redis_server_name,
                                            .verify = c->redis_verify};
+    struct nodes nodes, asked;
     *out = (struct tls_contexts){0};
     enum err code = load_own(&out->clients, c, e);
-    if (code == ERR_OK && redis_speaks_tls(c))
+    if (code == ERR_OK && config_nodes(c, &nodes, &asked, NULL) == ERR_OK &&
+        (nodes_use_tls(&nodes) || nodes_use_tls(&asked)))
         code = node_tls_load(&out->redis, &redis, e);
     if (code != ERR_OK)
         tls_unload(out);

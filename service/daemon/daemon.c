@@ -15,7 +15,6 @@
 #include "expansion/follow/follower.h"
 #include "service/core/tls.h"
 #include "service/daemon/daemon_options.h"
-#include "service/daemon/describe.h"
 #include "service/doctor/doctor.h"
 #include "service/daemon/service_run.h"
 #include "service/filters/sources.h"
@@ -171,9 +170,9 @@ static bool describe(const struct daemon_wish *wish)
     else if (wish->wish == DAEMON_HELP)
         daemon_options_help(stdout);
     else if (wish->wish == DAEMON_MAN)
-        describe_daemon_man(stdout);
+        (void)fputs(embedded_twinbloomd, stdout);
     else if (wish->wish == DAEMON_DESCRIBE_CONFIG && wish->form != NULL && strcmp(wish->form, "man") == 0)
-        describe_config_man(stdout);
+        (void)fputs(embedded_twinbloom, stdout);
     else if (i < count)
         describe_page(stdout, pages[i].page, pages[i].from);
     else

@@ -3,6 +3,8 @@
 
 #include <getopt.h>
 #include <stdbool.h>
+#include <string.h>
+#include "service/http/http_dashboard.h"
 
 /* In the order in which they are listed. */
 const struct daemon_option_row daemon_options[] = {
@@ -98,4 +100,15 @@ void daemon_options_help(FILE *to)
         "nothing; the log says why. CONFIG SET changes keys without the file, until the next SIGHUP or\n"
         "restart. CONFIG HELP says more.\n",
         to);
+}
+
+void describe_page(FILE *to, const char *name, const char *from)
+{
+    for (size_t i = 0; i < dashboard_file_count; i++) {
+        const struct dashboard_file *f = &dashboard_files[i];
+        const unsigned char *at =
+            strcmp(f->name, name) == 0 ? memmem(f->bytes, f->length, from, strlen(from)) : NULL;
+        if (at != NULL)
+            (void)fwrite(at, 1, f->length - (size_t)(at - f->bytes), to);
+    }
 }

@@ -47,4 +47,11 @@ struct daemon_wish {
 int daemon_options_read(int argc, char **argv, struct daemon_wish *out);
 
 void daemon_options_help(FILE *to);
+
+/* Write the page of docs/reference of that name, from the first @from in it on: docs/generate makes these
+ * pages of the tables that the programs run by, and the build puts them into the program. Errors of @to are
+ * the caller's to look at (ferror()). */
+void describe_page(FILE *to, const char *name, const char *from);
+/* Pages of docs/man: twinbloom.conf(5), twinbloomd(8). */
+extern const char embedded_twinbloom[], embedded_twinbloomd[];
 #endif

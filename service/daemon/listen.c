@@ -14,7 +14,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "base/log.h"
-#include "service/core/address.h"
 #include "service/core/sockets.h"
 #include "service/resp/worker.h"
 
@@ -137,11 +136,14 @@ static void on_accept_error(struct evconnlistener *listener UNUSED, void *arg)
 static enum err open_list(struct listen *l, enum kind kind, const char *key, const char *list,
                           struct error *e)
 {
+    const char *at = *list != '\0' ? list : NULL, *item;
     char address[300];
-    size_t at = 0;
+    size_t length;
     enum err code = ERR_OK;
-    while (code == ERR_OK && config_next_address(list, &at, address, sizeof(address)))
+    while (code == ERR_OK && config_next_item(&at, &item, &length)) {
+        (void)snprintf(address, sizeof(address), "%.*s", (int)length, item);
         code = sockets_listen(&l->sockets, key, address, on_accept, &l->entrances[kind], e);
+    }
     return code;
 }
 

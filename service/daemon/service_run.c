@@ -328,10 +328,10 @@ static void end_threads(struct daemon *d)
     for (unsigned i = 0; i < w->count; i++)
         worker_drain(w->worker[i]);
     for (unsigned i = 0; i < w->count; i++)
-        worker_join(w->worker[i]);
+        (void)pthread_join(w->worker[i]->thread, NULL);
     atomic_store(&s->stop, true);
     if (s->controller != NULL)
-        service_wake_controller(s);
+        mailbox_wake(s->controller);
     for (unsigned i = 0; i < d->blocking_count; i++)
         (void)pthread_join(d->blocking[i], NULL);
     if (s->controller != NULL)
@@ -345,7 +345,7 @@ static void end_threads(struct daemon *d)
     http_free(d->http);
     collector_free(d->collector);
     for (unsigned i = 0; i < w->count; i++)
-        worker_settle(w->worker[i]);
+        mailbox_run(w->worker[i]->mailbox); /* tasks that came after its end: what they hold is freed */
     for (unsigned i = 0; i < w->count; i++)
         worker_free(w->worker[i]);
 }

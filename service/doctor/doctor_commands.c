@@ -108,21 +108,15 @@ static void name_scratch(const struct doctor *d, const struct doctor_node *n, st
     (void)snprintf(s->channel, sizeof(s->channel), "%s:events", prefix);
 }
 
-static const char *fill_word(const struct scratch *s, const char *word)
-{
-    const char *kind = word[0] != '\0' && word[1] == '\0' ? strchr(kinds, word[0]) : NULL;
-    if (kind != NULL)
-        return s->key[kind - kinds].text;
-    return strcmp(word, "C") == 0 ? s->channel : word;
-}
-
 static enum err run(struct sync_client *l, const struct doctor_node *n, const struct scratch *s,
                     const struct doctor_command *row, redisReply **out, struct error *e)
 {
     const char *argv[DOCTOR_WORDS_MAX];
     size_t lengths[DOCTOR_WORDS_MAX], argc = 0;
     for (; argc < DOCTOR_WORDS_MAX && row->word[argc] != NULL; argc++) {
-        argv[argc] = fill_word(s, row->word[argc]);
+        const char *word = row->word[argc];
+        const char *kind = word[0] != '\0' && word[1] == '\0' ? strchr(kinds, word[0]) : NULL;
+        argv[argc] = kind != NULL ? s->key[kind - kinds].text : strcmp(word, "C") == 0 ? s->channel : word;
         lengths[argc] = strlen(argv[argc]);
     }
     enum err code = sync_client_append(l, n->where, argc, argv, lengths, e);

@@ -4,7 +4,6 @@
 /* What the files doctor*.c share. */
 #include <hiredis/hiredis.h>
 #include "base/error.h"
-#include "migrate/source/server.h"
 #include "migrate/change/stream.h"
 #include "service/doctor/doctor.h"
 #include "shard/redis/sync_client.h"
@@ -17,6 +16,20 @@ struct doctor_node {
     redisReply *info; /* reply of INFO; NULL: none, and the probe "redis" has reported it */
     int64_t clock_ms; /* its clock minus this machine's */
     bool has_clock;
+};
+
+/* What a Postgres server reports about itself and this role's rights. */
+struct server_facts {
+    int version; /* 150004 for 15.4 */
+    char version_text[64];
+    char role[144];       /* as SQL quotes it */
+    bool sees_statistics; /* may see other sessions in pg_stat_activity */
+    bool standby;
+    uint64_t now_ms; /* the server's clock when it replied, since the Unix epoch */
+    /* Age of the oldest open transaction of this database whose start is visible, except our own. */
+    uint64_t oldest_seconds;
+    uint64_t prepared; /* transactions of this database that wait for COMMIT PREPARED */
+    uint64_t slots, slots_max;
 };
 
 struct doctor {

@@ -5,7 +5,8 @@
 #include <inttypes.h>
 #include "base/clock.h"
 #include "migrate/build/spill_file.h"
-#include "migrate/source/server.h"
+#include "migrate/source/connection.h"
+#include "migrate/source/result.h"
 #include "migrate/source/source.h"
 #include "service/filters/sources.h"
 
@@ -15,6 +16,34 @@ enum {
 };
 
 /* --- postgres --- */
+
+/* Over a connection of its own. */
+static enum err ask_server(struct server_facts *out, const struct config *config, struct error *e)
+{
+    struct connection *c = NULL;
+    PGresult *r = NULL;
+    const struct source_watch nobody = {NULL, NULL};
+    enum err code = connection_open(&c, CONNECTION_SQL, config->dsn, "twinbloom doctor",
+                                    (unsigned)config->postgres_timeout_ms, nobody, e);
+    if (code != ERR_OK)
+        return code;
+    code = connection_run(c, "server", NULL, &r, e);
+    if (code == ERR_OK) {
+        *out = (struct server_facts){.version = connection_version(c),
+                                     .sees_statistics = result_is_true(r, "sees_statistics"),
+                                     .standby = result_is_true(r, "is_standby")};
+        (void)result_number(r, "now_ms", &out->now_ms);
+        (void)result_number(r, "oldest_seconds", &out->oldest_seconds);
+        (void)result_number(r, "prepared", &out->prepared);
+        (void)result_number(r, "slots", &out->slots);
+        (void)result_number(r, "slots_max", &out->slots_max);
+        result_copy(out->version_text, sizeof(out->version_text), r, "version");
+        result_copy(out->role, sizeof(out->role), r, "role");
+    }
+    PQclear(r);
+    connection_close(c);
+    return code;
+}
 
 void doctor_postgres(struct doctor *d)
 {
@@ -28,7 +57,7 @@ void doctor_postgres(struct doctor *d)
         return;
     }
     uint64_t began = clock_wall_us();
-    if (server_look(&d->postgres, c->dsn, (unsigned)c->postgres_timeout_ms, &e) != ERR_OK) {
+    if (ask_server(&d->postgres, c, &e) != ERR_OK) {
         doctor_tell(
             d, DOCTOR_PROBLEM, "",
             "start it; check [postgres] dsn, the password, pg_hba.conf, and that this machine reaches it",

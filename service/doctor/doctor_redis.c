@@ -54,22 +54,6 @@ static unsigned redis_version(const struct doctor_node *n)
 
 /* --- redis --- */
 
-/* Compare a server's TIME with the local clock in the middle of the round trip. */
-static void ask_clock(struct doctor *d, struct doctor_node *n)
-{
-    redisReply *r;
-    struct error ignored;
-    uint64_t seconds = 0, us = 0, began = clock_wall_us();
-    if (sync_client_command(d->redis, n->where, &r, &ignored, "TIME") != ERR_OK)
-        return;
-    uint64_t here = (began + clock_wall_us()) / 2;
-    n->has_clock = r->type == REDIS_REPLY_ARRAY && r->elements == 2 &&
-                   number_u64(r->element[0]->str, r->element[0]->len, &seconds) &&
-                   number_u64(r->element[1]->str, r->element[1]->len, &us);
-    n->clock_ms = ((int64_t)(seconds * 1000000 + us) - (int64_t)here) / 1000;
-    freeReplyObject(r);
-}
-
 static void look_at(struct doctor *d, struct doctor_node *n)
 {
     struct error e;
@@ -86,7 +70,16 @@ static void look_at(struct doctor *d, struct doctor_node *n)
         return;
     }
     n->info = r;
-    ask_clock(d, n);
+    /* Compare its TIME with the local clock in the middle of the round trip. */
+    uint64_t seconds = 0, us = 0, began = clock_wall_us();
+    if (sync_client_command(d->redis, n->where, &r, &e, "TIME") != ERR_OK)
+        return;
+    uint64_t here = (began + clock_wall_us()) / 2;
+    n->has_clock = r->type == REDIS_REPLY_ARRAY && r->elements == 2 &&
+                   number_u64(r->element[0]->str, r->element[0]->len, &seconds) &&
+                   number_u64(r->element[1]->str, r->element[1]->len, &us);
+    n->clock_ms = ((int64_t)(seconds * 1000000 + us) - (int64_t)here) / 1000;
+    freeReplyObject(r);
 }
 
 void doctor_redis(struct doctor *d)

@@ -135,35 +135,25 @@ static enum err drop(struct service *s, const struct config *config, struct hand
     return code;
 }
 
-static bool is_lost(struct service *s, struct handle *f, const char *name, size_t length)
-{
-    struct error ignored;
-    uint64_t seen = filter_states_seen(s->watch, name, length), deleted = 0;
-    return (seen != 0 && registry_look_deleted(f->redis, &f->names, &deleted, &ignored) == ERR_OK &&
-            seen > deleted) ||
-           filter_check_lost(f, &ignored) == ERR_LOST;
-}
-
-/* Of a filter that was lost other masters may have lanes that are open, and coordinators have it in memory
- * until they hear of a later one. An empty filter that takes its place ends both; then that one is deleted.
- */
-static enum err make_empty(struct service *s, const struct config *config, struct handle *f, const char *name,
-                           size_t length, struct error *e)
-{
-    const struct creation empty = {.capacity = 1, .non_scaling = true, .anew = true};
-    bool others_wait = f->requests_wait;
-    f->requests_wait = false;
-    enum err code = filter_make(s, config, f, name, length, &empty, e);
-    f->requests_wait = others_wait;
-    return code == ERR_EXISTS ? ERR_OK : code;
-}
-
 enum err filter_drop(struct service *s, const struct config *config, struct handle *f, struct view *scratch,
                      const char *name, size_t length, enum drop_when when, struct error *e)
 {
     enum err code = drop(s, config, f, scratch, name, length, when, e);
-    if (code != ERR_NOT_FOUND || when != DROP_NOW || !is_lost(s, f, name, length))
+    if (code != ERR_NOT_FOUND || when != DROP_NOW)
         return code;
-    code = make_empty(s, config, f, name, length, e);
-    return code == ERR_OK ? drop(s, config, f, scratch, name, length, when, e) : code;
+    struct error ignored;
+    uint64_t seen = filter_states_seen(s->watch, name, length), deleted = 0;
+    bool lost = seen != 0 && registry_look_deleted(f->redis, &f->names, &deleted, &ignored) == ERR_OK &&
+                seen > deleted;
+    if (!lost && filter_check_lost(f, &ignored) != ERR_LOST)
+        return code;
+    /* Of a filter that was lost other masters may have lanes that are open, and coordinators have it in
+     * memory until they hear of a later one. An empty filter that takes its place ends both; then that one is
+     * deleted. */
+    const struct creation empty = {.capacity = 1, .non_scaling = true, .anew = true};
+    bool others_wait = f->requests_wait;
+    f->requests_wait = false;
+    code = filter_make(s, config, f, name, length, &empty, e);
+    f->requests_wait = others_wait;
+    return code == ERR_OK || code == ERR_EXISTS ? drop(s, config, f, scratch, name, length, when, e) : code;
 }

@@ -57,14 +57,6 @@ static struct recipe recipe_for(const struct config_filter *c, const struct crea
     return r;
 }
 
-static void leave_registries(struct handle *f)
-{
-    struct error e;
-    if (registry_leave(f, f->names.incarnation, &e) != ERR_OK)
-        log_warn("filter_not_unregistered", "filter=%s note=\"its name stays listed\"",
-                 log_quote(f->names.filter));
-}
-
 /* An existing filter needs no check. */
 static enum err check_memory(const struct handle *f, const struct make_options *o, struct error *e)
 {
@@ -223,8 +215,11 @@ enum err filter_make_log(struct filter_naming *n, const struct make_options *opt
         code = log_make(n->handle->redis, &n->handle->names, &o, out, work, e);
     }
     bool surely_not = code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT && code != ERR_EXISTS;
-    if (surely_not && !n->named)
-        leave_registries(n->handle);
+    struct error ignored;
+    if (surely_not && !n->named &&
+        registry_leave(n->handle, n->handle->names.incarnation, &ignored) != ERR_OK)
+        log_warn("filter_not_unregistered", "filter=%s note=\"its name stays listed\"",
+                 log_quote(n->handle->names.filter));
     return code;
 }
 

@@ -160,19 +160,6 @@ void filter_state_tell(struct filter_state *w)
 
 /* --- versions --- */
 
-static void set_behind(struct filter_state *w, bool behind)
-{
-    if (behind == w->behind)
-        return;
-    if (behind)
-        TAILQ_INSERT_TAIL(&w->watch->behind, w, behind_link);
-    else
-        TAILQ_REMOVE(&w->watch->behind, w, behind_link);
-    w->behind = behind;
-    w->times_behind = 0;
-    w->watch->total.behind += behind ? 1 : (uint64_t)-1;
-}
-
 static void set_changed(struct filter_state *w, bool changed)
 {
     if (changed && !w->changed)
@@ -185,8 +172,17 @@ static void set_changed(struct filter_state *w, bool changed)
 static void judge(struct filter_state *w)
 {
     const struct filter_version *served = &w->served, *found = &w->found;
-    set_behind(w, served->epoch != 0 && found->epoch != 0 &&
-                      (served->incarnation != found->incarnation || served->epoch < found->epoch));
+    bool behind = served->epoch != 0 && found->epoch != 0 &&
+                  (served->incarnation != found->incarnation || served->epoch < found->epoch);
+    if (behind == w->behind)
+        return;
+    if (behind)
+        TAILQ_INSERT_TAIL(&w->watch->behind, w, behind_link);
+    else
+        TAILQ_REMOVE(&w->watch->behind, w, behind_link);
+    w->behind = behind;
+    w->times_behind = 0;
+    w->watch->total.behind += behind ? 1 : (uint64_t)-1;
 }
 
 static void serve_locked(struct filter_state *w, uint64_t incarnation, uint64_t epoch)
@@ -273,9 +269,8 @@ void filter_states_behind(struct filter_states *watch, size_t most, filter_state
 
 /* --- incarnations --- */
 
-void filter_states_on_seen(void *states, const char *name, size_t length, uint64_t incarnation)
+void filter_states_on_seen(struct filter_states *watch, const char *name, size_t length, uint64_t incarnation)
 {
-    struct filter_states *watch = states;
     (void)pthread_mutex_lock(&watch->lock);
     struct filter_state *w = find_or_make_locked(watch, name, length);
     if (w != NULL && incarnation > w->seen /* incarnations grow */ &&

@@ -39,8 +39,9 @@ struct filter_note filter_states_note(struct filter_states *watch, const char *n
 size_t filter_states_lost(struct filter_states *watch, struct buffer *names);
 
 /* Filters that this process has seen: one whose view is missing afterwards was lost, it is not "never made",
- * unless that incarnation was deleted. @states: a struct filter_states. */
-void filter_states_on_seen(void *states, const char *name, size_t length, uint64_t incarnation);
+ * unless that incarnation was deleted. */
+void filter_states_on_seen(struct filter_states *watch, const char *name, size_t length,
+                           uint64_t incarnation);
 void filter_states_on_dropped(struct filter_states *watch, const char *name, size_t length,
                               uint64_t incarnation);
 /* The incarnation; 0: none was. */

@@ -74,15 +74,6 @@ static enum err send_shard(struct copy *c, uint32_t shard, const uint8_t *from, 
     return code;
 }
 
-static enum err take_shard(struct copy *c, uint32_t shard, struct error *e)
-{
-    uint32_t bytes = geometry_shard_bytes(geometry_of(c));
-    enum err code = ERR_OK;
-    for (uint32_t at = 0; at < bytes && code == ERR_OK; at += FOLD_WRITE_BYTES)
-        code = fold_reply(&c->fold, c->layer, shard, e);
-    return code;
-}
-
 static enum err copy_batch(struct copy *c, uint32_t first, uint32_t end, struct error *e)
 {
     size_t bytes = geometry_shard_bytes(geometry_of(c));
@@ -94,7 +85,8 @@ static enum err copy_batch(struct copy *c, uint32_t first, uint32_t end, struct 
     for (uint32_t s = first; s < end && code == ERR_OK; s++)
         code = send_shard(c, s, c->bytes + (s - first) * bytes, e);
     for (uint32_t s = first; s < end && code == ERR_OK; s++)
-        code = take_shard(c, s, e);
+        for (size_t at = 0; at < bytes && code == ERR_OK; at += FOLD_WRITE_BYTES)
+            code = fold_reply(&c->fold, c->layer, s, e);
     return code;
 }
 

@@ -14,27 +14,19 @@ struct log_shards {
     const struct generation *g; /* the generation, in the view */
 };
 
-static enum err open_input(struct log_shards *s, struct sync_client *l, const struct names *names,
-                           uint64_t generation, struct error *e)
-{
-    enum err code = log_view_load(l, names, &s->view, e);
-    if (code != ERR_OK)
-        return code;
-    unsigned slot = generation % 2;
-    const struct log_generation *g = &s->view.slot[slot];
-    if (s->view.incarnation != names->incarnation || g->shape.number != generation)
-        return error_set(e, ERR_CONFLICT, "the filter has no generation %" PRIu64 " any more", generation);
-    s->g = &g->shape;
-    return log_input_init(&s->input, l, names, &s->view, slot, e);
-}
-
 enum err log_shards_open(struct log_shards **out, struct sync_client *l, const struct names *names,
                          uint64_t generation, struct error *e)
 {
     struct log_shards *s = calloc(1, sizeof(*s));
     if (s == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = open_input(s, l, names, generation, e);
+    const unsigned slot = generation % 2;
+    s->g = &s->view.slot[slot].shape;
+    enum err code = log_view_load(l, names, &s->view, e);
+    if (code == ERR_OK && (s->view.incarnation != names->incarnation || s->g->number != generation))
+        code = error_set(e, ERR_CONFLICT, "the filter has no generation %" PRIu64 " any more", generation);
+    if (code == ERR_OK)
+        code = log_input_init(&s->input, l, names, &s->view, slot, e);
     if (code == ERR_OK)
         *out = s;
     else
@@ -49,14 +41,9 @@ void log_shards_close(struct log_shards *s)
     free(s);
 }
 
-uint64_t log_shards_seed(const struct log_shards *s)
+const struct log_view *log_shards_view(const struct log_shards *s)
 {
-    return s->view.seed;
-}
-
-bool log_shards_degraded(const struct log_shards *s)
-{
-    return s->view.degraded;
+    return &s->view;
 }
 
 enum err log_shards_read(struct log_shards *s, unsigned layer, uint32_t first, uint32_t count, uint8_t *out,

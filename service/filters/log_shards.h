@@ -5,7 +5,6 @@
  * contain all that was acknowledged before the read began.
  *
  * Possible failure modes are those of migrate/verify/log_input.h. Blocking; for one thread. */
-#include <stdbool.h>
 #include "shard/redis/sync_client.h"
 #include "shard/filter/names.h"
 #include "shard/view/log_view.h"
@@ -19,10 +18,8 @@ MUST_CHECK enum err log_shards_open(struct log_shards **out, struct sync_client 
 /* NULL is fine. */
 void log_shards_close(struct log_shards *s);
 
-/* The secret seed of the keys' hashes. */
-uint64_t log_shards_seed(const struct log_shards *s);
-/* True if the shards may lack acknowledged keys: by the view that they are read under. */
-bool log_shards_degraded(const struct log_shards *s);
+/* The view that the shards are read under. */
+const struct log_view *log_shards_view(const struct log_shards *s);
 
 /* Read the shards [@first, @first + @count) of @layer to @out, contiguously, without headers and with zeros
  * in place of tags. ERR_LOST: a shard is missing or is something else. ERR_CONFLICT: a lane was trimmed,

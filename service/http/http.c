@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/http/http.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <openssl/rand.h>
 #include "base/log.h"
 #include "base/random.h"
 #include "service/http/http_internal.h"
-#include "service/keys/loop.h"
+#include "service/keys/key_port.h"
 #include "service/meter/meter.h"
 
 enum { DRAIN_SECONDS = 5 };
@@ -83,16 +81,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Make the secret for the tokens of this process's pages: see http_origin.h. */
-static enum err make_secret(struct http *h, struct error *e)
-{
-    h->next_id = random_u64();
-    if (gethostname(h->host, sizeof(h->host) - 1) != 0)
-        h->host[0] = '\0';
-    return RAND_bytes(h->csrf_key, sizeof(h->csrf_key)) == 1 ? ERR_OK
-                                                             : error_set(e, ERR_IO, "no random bytes");
-}
-
 static enum err make(struct http *h, struct error *e)
 {
     h->base = h->sockets.base = loop_base_new();
@@ -101,7 +89,7 @@ static enum err make(struct http *h, struct error *e)
     h->meter = http_meter_new(&h->meter_kind);
     if (h->base == NULL || h->mailbox == NULL || h->meter == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    h->keys = loop_keys_new(h->service, h->base, &h->config);
+    h->keys = key_port_new(h->service, h->base, &h->config);
     h->tasks = event_new(h->base, mailbox_fd(h->mailbox), EV_READ | EV_PERSIST, on_tasks, h);
     if (h->keys == NULL || h->tasks == NULL || event_add(h->tasks, NULL) != 0)
         return error_set(e, ERR_NOMEM, "out of memory");
@@ -110,8 +98,12 @@ static enum err make(struct http *h, struct error *e)
         code = http_events_init(h, e);
     if (code == ERR_OK)
         code = http_dashboard_init(h, e);
-    if (code == ERR_OK)
-        code = make_secret(h, e);
+    h->next_id = random_u64();
+    if (gethostname(h->host, sizeof(h->host) - 1) != 0)
+        h->host[0] = '\0';
+    /* The secret for the tokens of this process's pages: see http_origin.h. */
+    if (code == ERR_OK && RAND_bytes(h->csrf_key, sizeof(h->csrf_key)) != 1)
+        code = error_set(e, ERR_IO, "no random bytes");
     if (code == ERR_OK)
         code = sockets_listen(&h->sockets, "http", h->config->http, http_connection_accept, h, e);
     return code;

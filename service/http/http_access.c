@@ -153,14 +153,6 @@ void http_authenticate(struct http_request *r, http_known_fn *go_on)
 
 /* --- what the user may do --- */
 
-static unsigned roles_for(enum http_role role)
-{
-    static const unsigned roles[] = {[HTTP_ROLE_NONE] = 0,           [HTTP_ROLE_SCRAPE] = ROLE_READ,
-                                     [HTTP_ROLE_READ] = ROLE_READ,   [HTTP_ROLE_READ_ALL] = ROLE_READ,
-                                     [HTTP_ROLE_WRITE] = ROLE_WRITE, [HTTP_ROLE_ADMIN] = ROLE_ADMIN};
-    return roles[role];
-}
-
 bool http_authorise(struct http_request *r, enum http_role role, const char *filter, size_t length)
 {
     if (role == HTTP_ROLE_NONE || http_scrapes_freely(r))
@@ -170,7 +162,10 @@ bool http_authorise(struct http_request *r, enum http_role role, const char *fil
         refuse(r);
         return false;
     }
-    if ((u->roles & roles_for(role)) != roles_for(role))
+    static const unsigned roles[] = {[HTTP_ROLE_NONE] = 0,           [HTTP_ROLE_SCRAPE] = ROLE_READ,
+                                     [HTTP_ROLE_READ] = ROLE_READ,   [HTTP_ROLE_READ_ALL] = ROLE_READ,
+                                     [HTTP_ROLE_WRITE] = ROLE_WRITE, [HTTP_ROLE_ADMIN] = ROLE_ADMIN};
+    if ((u->roles & roles[role]) != roles[role])
         http_problem(r, HTTP_FORBIDDEN, "user %s does not have the role for this", u->name);
     else if ((role == HTTP_ROLE_SCRAPE || role == HTTP_ROLE_READ_ALL) && !user_may_all_filters(u))
         http_problem(r, HTTP_FORBIDDEN, "this shows all filters: user %s needs filters = *", u->name);

@@ -73,15 +73,6 @@ static const char *asked(const struct http_request *r, const char *header)
     return value == NULL ? "" : value;
 }
 
-static void security_headers(struct http_request *r)
-{
-    http_header(r, "Content-Security-Policy", r->http->policy.data);
-    http_header(r, "X-Frame-Options", "DENY");
-    http_header(r, "Referrer-Policy", "no-referrer");
-    http_header(r, "Cross-Origin-Resource-Policy", "same-origin");
-    http_header(r, "Permissions-Policy", "camera=(), geolocation=(), microphone=()");
-}
-
 /* A weight of 0 says that the client takes none. */
 static bool takes_gzip(const char *accepted)
 {
@@ -107,7 +98,11 @@ void http_dashboard(struct http_request *r)
     }
     bool packed = takes_gzip(asked(r, "Accept-Encoding"));
     bool known = strstr(asked(r, "If-None-Match"), file->etag) != NULL;
-    security_headers(r);
+    http_header(r, "Content-Security-Policy", r->http->policy.data);
+    http_header(r, "X-Frame-Options", "DENY");
+    http_header(r, "Referrer-Policy", "no-referrer");
+    http_header(r, "Cross-Origin-Resource-Policy", "same-origin");
+    http_header(r, "Permissions-Policy", "camera=(), geolocation=(), microphone=()");
     http_header(r, "ETag", file->etag);
     /* The browser must check whether its copy is still current. */
     http_header(r, "Cache-Control", "no-cache");

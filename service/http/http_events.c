@@ -23,8 +23,8 @@
 #include "service/http/http_internal.h"
 #include "service/meter/fills.h"
 #include "service/http/http_states.h"
-#include "service/meter/traffic.h"
-#include "service/keys/loop.h"
+#include "service/meter/meter.h"
+#include "service/keys/key_port.h"
 
 enum {
     STREAMS_MAX = 64,         /* and at most half of http_max_clients */
@@ -129,13 +129,6 @@ static void stream_free(struct http_events *ev, struct stream *s)
     free(s);
 }
 
-static void cut_off(struct http_events *ev, struct stream *s, const char *why)
-{
-    log_info("http_stream_closed", "reason=\"%s\"", why);
-    http_connection_drop(s->r->connection, why);
-    stream_free(ev, s);
-}
-
 /* End the stream, and with it the answer. */
 static void end_stream(struct http_events *ev, struct stream *s, const char *why)
 {
@@ -150,16 +143,12 @@ static void end_stream(struct http_events *ev, struct stream *s, const char *why
 
 /* --- looks --- */
 
-static uint64_t interval_ms(const struct http_events *ev)
-{
-    if (ev->count == 0)
-        return FILLS_FINE_S * 1000;
-    return http_states_busy(&ev->states) ? BUSY_MS : QUIET_MS;
-}
-
 static bool is_due(const struct http_events *ev)
 {
-    uint64_t since_us = clock_mono_us() - ev->looked_us, wanted_us = interval_ms(ev) * 1000;
+    uint64_t since_us = clock_mono_us() - ev->looked_us;
+    uint64_t wanted_us = http_states_busy(&ev->states) ? BUSY_MS * 1000 : QUIET_MS * 1000;
+    if (ev->count == 0)
+        wanted_us = FILLS_FINE_S * 1000 * 1000;
     if (ev->hurry && wanted_us > HURRY_MS * 1000)
         wanted_us = HURRY_MS * 1000;
     if (wanted_us < COST_FACTOR * ev->cost_us)
@@ -197,16 +186,6 @@ static void take_answer(struct http_events *ev, const struct admin_call *call)
         http_states_take(&ev->states, call, !ev->before);
 }
 
-/* Entries of filters that are gone are kept until all streams have been sent them. */
-static void forget_told(struct http_events *ev)
-{
-    const struct stream *s;
-    uint64_t told = ev->states.version;
-    LIST_FOREACH(s, &ev->streams, link)
-    told = s->sent < told ? s->sent : told;
-    http_states_told(&ev->states, told);
-}
-
 static void schedule(struct http_events *ev);
 
 static void on_answer(void *arg)
@@ -219,7 +198,11 @@ static void on_answer(void *arg)
         take_answer(ev, call);
         LIST_FOREACH(s, &ev->streams, link)
         pump(ev, s);
-        forget_told(ev);
+        /* Entries of filters that are gone are kept until all streams have been sent them. */
+        uint64_t told = ev->states.version;
+        LIST_FOREACH(s, &ev->streams, link)
+        told = s->sent < told ? s->sent : told;
+        http_states_told(&ev->states, told);
     }
     admin_call_free(call);
 }
@@ -274,12 +257,16 @@ static void look_after(struct http_events *ev, struct stream *s, uint64_t now)
         s->stuck_us = 0;
     else if (s->stuck_us == 0)
         s->stuck_us = now;
-    if (s->stuck_us != 0 && now - s->stuck_us > patience_ms * 1000)
-        cut_off(ev, s, "the client does not read");
-    else if (!is_still_welcome(ev, s))
+    if (s->stuck_us != 0 && now - s->stuck_us > patience_ms * 1000) {
+        static const char why[] = "the client does not read";
+        log_info("http_stream_closed", "reason=\"%s\"", why);
+        http_connection_drop(s->r->connection, why);
+        stream_free(ev, s);
+    } else if (!is_still_welcome(ev, s)) {
         end_stream(ev, s, "the user has lost the right to read");
-    else if (is_silent(s)) /* a look takes long, or took so long that the next one is far away */
+    } else if (is_silent(s)) { /* a look takes long, or took so long that the next one is far away */
         pump(ev, s);
+    }
 }
 
 static void on_turn(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)

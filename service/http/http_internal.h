@@ -10,7 +10,6 @@
 #include <event2/bufferevent.h>
 #include "base/buffer.h"
 #include "base/mailbox.h"
-#include "service/core/address.h"
 #include "service/core/sockets.h"
 #include "service/http/http.h"
 #include "service/http/message/http_body.h"

@@ -83,9 +83,10 @@ static void on_done(void *owner)
     answer(owner);
 }
 
-static void operate(struct http_request *r, enum operation_kind kind)
+void http_keys(struct http_request *r)
 {
     struct http *h = r->http;
+    const enum operation_kind kind = r->route->value;
     struct error e;
     struct batch_options o = {
         .asked = {.admin = h->o.admin,
@@ -111,14 +112,4 @@ static void operate(struct http_request *r, enum operation_kind kind)
     batch_start(r->batch);
     if (batch_is_answered(r->batch))
         answer(r);
-}
-
-void http_check(struct http_request *r)
-{
-    operate(r, OPERATION_CHECK);
-}
-
-void http_add(struct http_request *r)
-{
-    operate(r, OPERATION_ADD);
 }

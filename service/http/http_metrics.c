@@ -15,14 +15,6 @@ enum { SCRAPE_MS = 1000 };
 
 /* --- counting --- */
 
-static size_t status_count(void)
-{
-    size_t n = 0;
-    while (http_status_at(n) != 0)
-        n++;
-    return n;
-}
-
 static const char *label_of(size_t row, unsigned i)
 {
     if (row == http_route_count)
@@ -38,7 +30,7 @@ static const char *column_of(size_t column, char out[METER_COLUMN_SIZE])
 
 static bool is_of_keys(size_t row)
 {
-    return row < http_route_count && (http_routes[row].run == http_check || http_routes[row].run == http_add);
+    return row < http_route_count && http_routes[row].run == http_keys;
 }
 
 static bool is_failure(size_t column)
@@ -48,9 +40,12 @@ static bool is_failure(size_t column)
 
 struct meter *http_meter_new(struct meter_kind *kind)
 {
+    size_t statuses = 0;
+    while (http_status_at(statuses) != 0)
+        statuses++;
     *kind = (struct meter_kind){.of = METER_OF_ROUTES,
                                 .rows = http_route_count + 1,
-                                .columns = status_count(),
+                                .columns = statuses,
                                 .labels = METER_LABELS,
                                 .label = label_of,
                                 .column = column_of,
@@ -89,7 +84,7 @@ void http_meter_count(struct http_request *r, int status)
         column++;
     uint64_t us = clock_mono_us() - r->began_us;
     if (http_status_at(column) != 0)
-        meter_count(r->http->meter, row, column, us);
+        meter_count(r->http->meter, row, column, us, 1);
     if (r->route == NULL || r->route->role != HTTP_ROLE_SCRAPE) /* a scrape waits by design, see SCRAPE_MS */
         log_slow(r, status, us);
 }

@@ -5,6 +5,7 @@
  * answer says what did not respond, if no login is required. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/log.h"
 #include "service/http/http_internal.h"
 #include "service/config/users.h"
@@ -12,7 +13,7 @@
 
 enum { PROBE_MS_MAX = 1000 };
 
-extern const char embedded_openapi[];
+extern const char embedded_openapi[], embedded_errors[];
 
 void http_livez(struct http_request *r)
 {
@@ -23,17 +24,13 @@ void http_livez(struct http_request *r)
 
 void http_openapi(struct http_request *r)
 {
-    struct buffer json = {0};
-    buffer_puts(&json, embedded_openapi);
-    http_answer(r, 200, &json);
+    http_answer_builtin(r, 200, "application/json", embedded_openapi, strlen(embedded_openapi));
 }
 
 void http_errors(struct http_request *r)
 {
-    struct buffer page = {0};
-    http_problem_page(&page);
     http_header(r, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
-    http_answer_as(r, 200, "text/html; charset=utf-8", &page);
+    http_answer_builtin(r, 200, "text/html; charset=utf-8", embedded_errors, strlen(embedded_errors));
 }
 
 /* --- readiness --- */

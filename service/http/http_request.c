@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "service/keys/batch.h"
 #include "service/protocol/job_id.h"
-#include "service/keys/loop.h"
+#include "service/keys/key_port.h"
 #include "shard/filter/hash.h"
 
 enum { HEAD_BYTES = 512 /* enough for nearly all answers */ };
@@ -59,11 +59,6 @@ void http_header(struct http_request *r, const char *name, const char *value)
     buffer_printf(&r->headers, "%s: %s\r\n", name, value);
 }
 
-static bool has_header(const struct http_request *r, const char *name)
-{
-    return r->headers.length > 0 && memmem(r->headers.data, r->headers.length, name, strlen(name)) != NULL;
-}
-
 /* Write the head of an answer, up to the headers that were added for it. */
 static void begin_head(struct http_request *r, struct buffer *out, int status, bool last)
 {
@@ -76,7 +71,8 @@ static void begin_head(struct http_request *r, struct buffer *out, int status, b
     buffer_printf(out,
                   "HTTP/1.1 %d %s\r\nDate: %s\r\nX-Request-Id: %s\r\nX-Content-Type-Options: nosniff\r\n",
                   status, http_reason(status), h->date, r->id);
-    if (!has_header(r, "Cache-Control: "))
+    static const char cache[] = "Cache-Control: ";
+    if (r->headers.length == 0 || memmem(r->headers.data, r->headers.length, cache, strlen(cache)) == NULL)
         buffer_puts(out, "Cache-Control: no-store\r\n");
     if (last)
         buffer_puts(out, "Connection: close\r\n");
@@ -408,16 +404,6 @@ static bool is_sane(const char *id)
     return good;
 }
 
-/* Use the id that came with the request if it is valid. Otherwise generate one. */
-static void take_id(struct http_request *r)
-{
-    const char *given = http_asked(r, "X-Request-Id");
-    if (given != NULL && is_sane(given))
-        (void)snprintf(r->id, sizeof(r->id), "%s", given);
-    else
-        (void)snprintf(r->id, sizeof(r->id), "%016" PRIx64, hash_scramble(r->http->next_id++));
-}
-
 void http_request_begin(struct http *h, struct http_connection *c)
 {
     const struct http_parser *p = &c->parser;
@@ -430,7 +416,11 @@ void http_request_begin(struct http *h, struct http_connection *c)
     r->connection = c;
     r->began_us = clock_mono_us();
     r->references = 1; /* held until the request is answered */
-    take_id(r);
+    const char *given = http_asked(r, "X-Request-Id");
+    if (given != NULL && is_sane(given))
+        (void)snprintf(r->id, sizeof(r->id), "%s", given);
+    else
+        (void)snprintf(r->id, sizeof(r->id), "%016" PRIx64, hash_scramble(h->next_id++));
     r->head = p->method != NULL && strcmp(p->method, "HEAD") == 0;
     LIST_INSERT_HEAD(&h->requests, r, link);
     c->request = r;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include "base/number.h"
+#include "service/keys/key_operation.h"
 
 #define ONE "/v1/filters/{filter}"
 #define READ HTTP_ROLE_READ
@@ -43,8 +44,10 @@ const struct http_route http_routes[] = {
     {"GET", ONE "/shards", "Fill of the shards of a filter, and which shards are lost", READ, 0, .fn = admin_shards},
     {"GET", ONE "/plan", "What a rebuild would make, and the memory and time that it needs", READ, 0, .fn = admin_plan,
      .take = http_take_plan},
-    {"POST", ONE "/check", "Checks keys: maybe present, or certainly absent", READ, HTTP_BODY_KEYS, .run = http_check},
-    {"POST", ONE "/add", "Adds keys, and tells which are new", WRITE, HTTP_BODY_KEYS, .run = http_add},
+    {"POST", ONE "/check", "Checks keys: maybe present, or certainly absent", READ, HTTP_BODY_KEYS, .run = http_keys,
+     .value = OPERATION_CHECK},
+    {"POST", ONE "/add", "Adds keys, and tells which are new", WRITE, HTTP_BODY_KEYS, .run = http_keys,
+     .value = OPERATION_ADD},
     {"POST", ONE "/rebuild", "Starts a rebuild", ADMIN, HTTP_BODY_REBUILD, .fn = admin_rebuild, .take = http_take_job},
     {"POST", ONE "/verify", "Starts a verification: looks up keys of the source in the filter", ADMIN,
      HTTP_BODY_VERIFY, .fn = admin_verify, .take = http_take_job},

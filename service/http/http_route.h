@@ -33,7 +33,7 @@ struct http_route {
     http_handler *run;        /* NULL: the admin thread runs @fn */
     admin_fn *fn;
     http_take_fn *take; /* NULL: @fn needs no more than the path has */
-    unsigned value;     /* the call's flags */
+    unsigned value;     /* the call's flags; of http_keys, the enum operation_kind */
     const char
         *member; /* the answer is an object with this member, which is the reply; NULL: it is the reply */
 };
@@ -55,7 +55,7 @@ bool http_percent_decode(struct buffer *out, const char *text, size_t length);
 
 /* --- handlers, by file --- */
 http_handler http_livez, http_readyz, http_openapi, http_errors, http_metrics;
-http_handler http_check, http_add, http_dashboard, http_session, http_events;
+http_handler http_keys, http_dashboard, http_session, http_events;
 http_take_fn http_take_filter, http_take_page, http_take_count, http_take_plan, http_take_creation,
     http_take_job;
 #endif

@@ -30,15 +30,6 @@ void http_states_clear(struct http_states *s)
     s->complete = false;
 }
 
-static struct http_state *find(struct http_states *s, const struct watching_record *w)
-{
-    struct http_state *e;
-    TAILQ_FOREACH(e, &s->list, link)
-    if (e->kind == w->kind && e->length == w->name_length && memcmp(e->name, w->name, e->length) == 0)
-        return e;
-    return NULL;
-}
-
 static struct http_state *make(struct http_states *s, const struct watching_record *w)
 {
     struct http_state *e = calloc(1, sizeof(*e));
@@ -53,14 +44,6 @@ static struct http_state *make(struct http_states *s, const struct watching_reco
     return e;
 }
 
-/* The state has changed: give it the next version, and move it to the end of the list. */
-static void renew(struct http_states *s, struct http_state *e)
-{
-    e->version = ++s->version;
-    TAILQ_REMOVE(&s->list, e, link);
-    TAILQ_INSERT_TAIL(&s->list, e, link);
-}
-
 static void put_frame(struct http_states *s, struct http_state *e, struct buffer *frame)
 {
     bool same = e->frame.length == frame->length &&
@@ -72,7 +55,9 @@ static void put_frame(struct http_states *s, struct http_state *e, struct buffer
     buffer_fini(&e->frame);
     e->frame = *frame;
     *frame = (struct buffer){0};
-    renew(s, e);
+    e->version = ++s->version; /* the state has changed: it moves to the end of the list */
+    TAILQ_REMOVE(&s->list, e, link);
+    TAILQ_INSERT_TAIL(&s->list, e, link);
 }
 
 /* The beginning of the event that tells of a kind. */
@@ -90,7 +75,10 @@ static bool contains(const struct buffer *b, const char *text)
 
 static void take_record(struct http_states *s, const struct watching_record *w)
 {
-    struct http_state *e = find(s, w);
+    struct http_state *e;
+    TAILQ_FOREACH(e, &s->list, link)
+    if (e->kind == w->kind && e->length == w->name_length && memcmp(e->name, w->name, e->length) == 0)
+        break;
     struct buffer frame = {0};
     bool filter = w->kind == WATCHING_FILTER;
     if (e != NULL)

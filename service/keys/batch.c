@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "service/admin/admin.h"
-#include "service/keys/loop.h"
+#include "service/keys/key_port.h"
 
 enum {
     SLICES = 2,
@@ -88,17 +88,6 @@ static void pause_slices(struct batch *b, suseconds_t us)
     b->paused = b->pause != NULL && event_add(b->pause, &pause) == 0;
 }
 
-/* If another client was served since the last slice, slices run one by one with pauses. Otherwise Redis and
- * this thread would always have a slice ahead of every other request. */
-static void pause_for_others(struct batch *b)
-{
-    uint64_t commands = commands_of_others(b);
-    b->yielding = commands != b->commands;
-    b->commands = commands;
-    if (b->yielding && b->busy == 0 && !batch_is_answered(b))
-        pause_slices(b, PAUSE_US);
-}
-
 struct batch *batch_new(const struct batch_options *o)
 {
     struct batch *b = calloc(1, sizeof(*b) + o->count);
@@ -126,18 +115,16 @@ void batch_free(struct batch *b)
 
 /* --- results --- */
 
-static bool failure_is(const struct failure *a, const struct failure *b)
-{
-    return a->code == b->code && a->unmade == b->unmade && strcmp(a->text, b->text) == 0;
-}
-
 /* Store the failure and return its result value. If there are too many different failures, the last stored
  * one is used. */
 static uint8_t keep_failure(struct batch *b, const struct failure *f)
 {
     unsigned i = 0;
-    while (i < b->failure_count && !failure_is(&b->failures[i], f))
-        i++;
+    for (; i < b->failure_count; i++) {
+        const struct failure *known = &b->failures[i];
+        if (known->code == f->code && known->unmade == f->unmade && strcmp(known->text, f->text) == 0)
+            break;
+    }
     char *text = i == b->failure_count && i < FAILURES_MAX ? strdup(f->text) : NULL;
     if (text != NULL)
         b->failures[b->failure_count++] =
@@ -193,9 +180,16 @@ static void end_slice(struct slice *s)
 static void on_slice(struct key_operation *op UNUSED, void *arg)
 {
     struct slice *s = arg;
+    struct batch *b = s->batch;
     end_slice(s);
-    pause_for_others(s->batch);
-    go_on(s->batch);
+    /* If another client was served since the last slice, slices run one by one with pauses. Otherwise Redis
+     * and this thread would always have a slice ahead of every other request. */
+    uint64_t commands = commands_of_others(b);
+    b->yielding = commands != b->commands;
+    b->commands = commands;
+    if (b->yielding && b->busy == 0 && !batch_is_answered(b))
+        pause_slices(b, PAUSE_US);
+    go_on(b);
 }
 
 static void start_slice(struct batch *b, struct slice *s)
@@ -213,7 +207,7 @@ static void start_slice(struct batch *b, struct slice *s)
     }
     for (size_t i = 0; i < count; i++) {
         struct batch_key key = o->key(o->owner, s->first + i);
-        key_operation_put(op, key.bytes, key.length);
+        key_operation_name(op, key_operation_copy(op, key.bytes, key.length), key.length);
     }
     if (b->unreachable)
         key_operation_set_timeout(op, UNREACHABLE_MS);

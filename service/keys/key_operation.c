@@ -9,6 +9,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "service/admin/admin.h"
+#include "service/filters/filter_states.h"
 #include "shard/request/key_request.h"
 
 enum { CREATIONS_MAX = 8 /* per add, in case somebody deletes its filter again and again */ };
@@ -70,11 +71,6 @@ char *key_operation_copy(struct key_operation *op, const char *bytes, size_t len
 void key_operation_name(struct key_operation *op, const char *key, size_t length)
 {
     op->keys[op->filled++] = (struct request_key){.bytes = key, .length = length};
-}
-
-void key_operation_put(struct key_operation *op, const char *key, size_t length)
-{
-    key_operation_name(op, key_operation_copy(op, key, length), length);
 }
 
 static void leave_filter(struct key_operation *op)
@@ -155,7 +151,7 @@ static enum err open_filter(struct key_operation *op, struct key_filter *f)
     (void)key_filter_close_if_over(f);
     enum err code = ERR_OK;
     if (f->open == NULL)
-        code = filters_open(f->port->options.filters, f->name, f->name_length, &f->open, &e);
+        code = filters_open(f->port->service->logs, f->name, f->name_length, &f->open, &e);
     if (code == ERR_OK)
         op->open = open_filter_keep(f->open);
     else
@@ -163,30 +159,24 @@ static enum err open_filter(struct key_operation *op, struct key_filter *f)
     return code;
 }
 
-/* The filter was found. The controllers are told, as they look for filters whose names are missing from the
- * list. */
+/* The filter was found, so from now on its absence is a loss. The controllers are told, as they look for
+ * filters whose names are missing from the list. */
 static void take_found(struct key_operation *op)
 {
     struct key_filter *f = op->asked.filter;
     if (f->seen)
         return;
-    const struct key_port_options *o = &f->port->options;
     f->seen = true;
-    o->on_seen(o->arg, f->name, f->name_length, log_filter_incarnation(open_filter_log(op->open)));
+    filter_states_on_seen(f->port->service->watch, f->name, f->name_length,
+                          log_filter_incarnation(open_filter_log(op->open)));
 }
 
 static bool ask(struct key_operation *op, uint64_t now, uint64_t timeout);
 
 static uint64_t timeout_us(const struct key_operation *op)
 {
-    unsigned ms = op->timeout_ms != 0 ? op->timeout_ms : op->asked.filter->port->options.timeout_ms;
-    return (uint64_t)ms * 1000;
-}
-
-static uint64_t time_left(const struct key_operation *op, uint64_t now)
-{
-    uint64_t until = op->started_at + timeout_us(op);
-    return until > now ? until - now : 0;
+    uint64_t ms = op->timeout_ms != 0 ? op->timeout_ms : (*op->asked.filter->port->config)->timeout_ms;
+    return ms * 1000;
 }
 
 /* What was known of the name before the operation began may belong to a filter that was deleted and created
@@ -204,8 +194,8 @@ static void on_told(void *arg, enum err code, const char *text)
     if (!op->is_released && is_outdated(op, code)) {
         leave_filter(op);
         op->was_retried = true;
-        uint64_t now = clock_mono_us();
-        if (ask(op, now, time_left(op, now)))
+        uint64_t now = clock_mono_us(), until = op->started_at + timeout_us(op);
+        if (ask(op, now, until > now ? until - now : 0))
             finish(op);
         return;
     }
@@ -257,7 +247,7 @@ static bool run(struct key_operation *op)
     const struct key_filter *f = op->asked.filter;
     op->was_retried |= op->started_at != 0;
     op->started_at = clock_mono_us();
-    latency_use(f->port->options.latency, op->started_at);
+    latency_use(&f->port->service->latency, op->started_at);
     op->has_answers = false;
     op->errs_on_loss = f->policy.error_on_lost;
     set_status(op, ERR_OK, "");
@@ -296,28 +286,25 @@ static void take_refusal(struct key_operation *op, const struct admin_call *call
     buffer_fini(&text);
 }
 
-static void take_made(struct key_operation *op, const struct admin_call *call)
+static void on_made(void *arg)
 {
+    struct admin_call *call = arg;
+    struct key_operation *op = call->asker;
+    if (op == NULL) {
+        admin_call_free(call);
+        return;
+    }
     bool made = call->status == ERR_OK || call->status == ERR_EXISTS, grew = call->fn == admin_grow;
+    op->call = NULL;
     if (made) {
         op->room = !grew && op->asked.user != NULL ? KEY_ROOM_ENDS : KEY_ROOM_WAITS;
     } else {
         take_refusal(op, call);
         op->room = KEY_ROOM_LOOKS; /* keys that are already there need no room */
     }
+    admin_call_free(call);
     if ((!made && !grew) || run(op))
         op->done(op, op->arg);
-}
-
-static void on_made(void *arg)
-{
-    struct admin_call *call = arg;
-    struct key_operation *op = call->asker;
-    if (op != NULL) {
-        op->call = NULL;
-        take_made(op, call);
-    }
-    admin_call_free(call);
 }
 
 static bool may_create(const struct key_operation *op)

@@ -41,10 +41,8 @@ typedef void key_operation_done_fn(struct key_operation *op, void *arg);
 
 /* @bytes is the sum of the keys' lengths. NULL: no memory. */
 struct key_operation *key_operation_new(const struct key_query *q, size_t keys, size_t bytes);
-/* Copy one key. Call exactly as often as keys were announced. */
-void key_operation_put(struct key_operation *op, const char *key, size_t length);
-/* The same for keys that lie in one piece of memory: copy it (as many bytes as were announced), and then give
- * the place of each key in the copy. */
+/* Copy memory with keys in it (as many bytes as were announced, in one or several pieces), and give the place
+ * of each key in the copy, exactly as often as keys were announced. */
 char *key_operation_copy(struct key_operation *op, const char *bytes, size_t length);
 void key_operation_name(struct key_operation *op, const char *key, size_t length);
 /* Set another deadline than the port's. Call before the start. */

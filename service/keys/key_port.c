@@ -13,6 +13,19 @@ struct async_client *key_port_redis(const struct key_port *p)
 
 /* --- filters --- */
 
+static struct filter_policy policy_of(const struct key_port *p, const char *name, size_t length)
+{
+    const struct config *c = *p->config;
+    const struct config_filter *f = config_find(c, name, length);
+    if (f == NULL)
+        return (struct filter_policy){.add_acks = c->add_acks, .add_fsync = c->add_fsync};
+    return (struct filter_policy){.configured = true,
+                                  .sourced = f->table[0] != '\0',
+                                  .error_on_lost = f->on_lost == ON_LOST_ERROR,
+                                  .add_acks = f->add_acks > c->add_acks ? f->add_acks : c->add_acks,
+                                  .add_fsync = f->add_fsync || c->add_fsync};
+}
+
 static struct key_filter **bucket_of(struct key_port *p, const char *name, size_t length)
 {
     return &p->bucket[XXH3_64bits(name, length) % KEY_PORT_BUCKETS];
@@ -26,7 +39,7 @@ enum err key_port_find(struct key_port *p, const char *name, size_t length, stru
     for (*out = *head; *out != NULL; *out = (*out)->next)
         if ((*out)->name_length == length && memcmp((*out)->name, name, length) == 0)
             return ERR_OK;
-    enum err code = names_init(&names, p->options.prefix, name, length, e);
+    enum err code = names_init(&names, p->service->prefix, name, length, e);
     if (code != ERR_OK)
         return code;
     struct key_filter *f = calloc(1, sizeof(*f));
@@ -38,7 +51,7 @@ enum err key_port_find(struct key_port *p, const char *name, size_t length, stru
     f->name[length] = '\0';
     f->name_length = length;
     f->port = p;
-    f->policy = p->options.policy(p->options.policy_arg, name, length);
+    f->policy = policy_of(p, name, length);
     f->next = *head;
     *head = f;
     *out = f;
@@ -91,7 +104,7 @@ void key_filter_unuse(struct key_filter *f)
 static void on_second(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 {
     struct key_port *p = arg;
-    unsigned ended = filters_ended(p->options.filters);
+    unsigned ended = filters_ended(p->service->logs);
     if (ended == p->ended)
         return;
     p->ended = ended;
@@ -103,16 +116,17 @@ static void on_second(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
         }
 }
 
-struct key_port *key_port_new(const struct key_port_options *o)
+struct key_port *key_port_new(struct service *s, struct event_base *base, const struct config *const *config)
 {
     struct key_port *p = calloc(1, sizeof(*p));
     if (p == NULL)
         return NULL;
-    p->options = *o;
+    p->service = s;
+    p->config = config;
     p->operations.size = KEY_OPERATION_BYTES;
-    p->async = async_client_new(o->base, o->nodes, o->redis_timeout_ms, o->latency);
-    p->requests = p->async == NULL ? NULL : request_port_new(o->base, p->async, o->timeout_ms);
-    p->second = event_new(o->base, -1, EV_PERSIST, on_second, p);
+    p->async = async_client_new(base, &s->nodes, s->redis_timeout_ms, &s->latency);
+    p->requests = p->async == NULL ? NULL : request_port_new(base, p->async, (unsigned)(*config)->timeout_ms);
+    p->second = event_new(base, -1, EV_PERSIST, on_second, p);
     if (p->requests == NULL || p->second == NULL ||
         event_add(p->second, &(struct timeval){.tv_sec = 1}) != 0) {
         key_port_free(p);
@@ -121,15 +135,13 @@ struct key_port *key_port_new(const struct key_port_options *o)
     return p;
 }
 
-void key_port_configure(struct key_port *p, unsigned timeout_ms)
+void key_port_configure(struct key_port *p)
 {
-    const struct key_port_options *o = &p->options;
-    p->options.timeout_ms = timeout_ms;
-    request_port_bound(p->requests, (uint64_t)timeout_ms * 1000);
+    request_port_bound(p->requests, (*p->config)->timeout_ms * 1000);
     for (size_t i = 0; i < KEY_PORT_BUCKETS; i++)
         for (struct key_filter *f = p->bucket[i], *next; f != NULL; f = next) {
             next = f->next;
-            f->policy = o->policy(o->policy_arg, f->name, f->name_length);
+            f->policy = policy_of(p, f->name, f->name_length);
             forget_if_unused(f);
         }
 }
@@ -150,4 +162,32 @@ void key_port_free(struct key_port *p)
         }
     pool_fini(&p->operations);
     free(p);
+}
+
+/* --- event loops --- */
+
+struct event_base *loop_base_new(void)
+{
+    struct event_config *config = event_config_new();
+    if (config == NULL)
+        return NULL;
+    (void)event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+    struct event_base *base = event_base_new_with_config(config);
+    event_config_free(config);
+    return base;
+}
+
+void loop_event_free(struct event *event)
+{
+    if (event != NULL)
+        event_free(event);
+}
+
+void loop_take_config(struct service *s, struct key_port *keys, const struct config **held)
+{
+    const struct config *old = *held;
+    *held = live_config_acquire(s->config);
+    if (keys != NULL)
+        key_port_configure(keys);
+    config_release(old);
 }

@@ -5,11 +5,10 @@
  * filters that its requests name. A port belongs to one thread; there are no locks. */
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <event2/event.h>
 #include "base/error.h"
 #include "base/pool.h"
-#include "shard/redis/nodes/latency.h"
+#include "service/core/service.h"
 #include "shard/control/filters.h"
 #include "shard/request/request_port.h"
 #include "shard/redis/async_client.h"
@@ -21,22 +20,6 @@ struct filter_policy {
     bool error_on_lost; /* answer an error instead of "maybe" */
     unsigned add_acks;  /* number of replicas that must have an add before it is acknowledged */
     bool add_fsync;     /* these replicas must also have written the add to disk */
-};
-
-struct key_port_options {
-    struct event_base *base;
-    const struct nodes *nodes; /* borrowed, as is all that follows */
-    struct filters *filters;
-    const char *prefix;
-    struct latency *latency; /* records how long Redis takes */
-    unsigned redis_timeout_ms;
-    unsigned timeout_ms; /* deadline of an operation */
-    struct filter_policy (*policy)(void *policy_arg, const char *name, size_t length);
-    void *policy_arg;
-    /* A port of this process has found the filter, so from now on its absence is a loss. Called for each
-     * incarnation. */
-    void (*on_seen)(void *arg, const char *name, size_t length, uint64_t incarnation);
-    void *arg;
 };
 
 /* A filter by the name that requests use. */
@@ -54,11 +37,11 @@ struct key_filter {
 
 struct key_port;
 
-/* NULL: no memory. */
-struct key_port *key_port_new(const struct key_port_options *o);
+/* @config points to the configuration that the thread of @base holds. NULL: no memory. */
+struct key_port *key_port_new(struct service *s, struct event_base *base, const struct config *const *config);
 /* The configuration has changed. Operations under way get no more time than new ones, and the policy of every
  * filter is looked up again. */
-void key_port_configure(struct key_port *p, unsigned timeout_ms);
+void key_port_configure(struct key_port *p);
 /* End running operations with ERR_CANCELLED and free the port. NULL is fine. */
 void key_port_free(struct key_port *p);
 
@@ -73,11 +56,24 @@ void key_filter_unuse(struct key_filter *f);
 
 struct async_client *key_port_redis(const struct key_port *p);
 
+/* --- what threads with an event loop share: workers, and the HTTP thread --- */
+
+/* Make an event base without locks, for use by one thread. NULL: no memory. */
+struct event_base *loop_base_new(void);
+
+/* As event_free(). NULL is fine. */
+void loop_event_free(struct event *event);
+
+/* Replace the configuration at *@held by the one in force. Call in the thread of @keys. @keys is NULL if the
+ * thread has ended. */
+void loop_take_config(struct service *s, struct key_port *keys, const struct config **held);
+
 /* --- for this room --- */
 enum { KEY_OPERATION_BYTES = 2048, KEY_OPERATION_ONE_KEY = 64, KEY_PORT_BUCKETS = 4096 };
 
 struct key_port {
-    struct key_port_options options;
+    struct service *service;
+    const struct config *const *config; /* of its thread */
     struct async_client *async;
     struct request_port *requests;
     struct pool operations; /* the memory of operations, in blocks of KEY_OPERATION_BYTES */

@@ -17,18 +17,13 @@ void answer_count(struct meter_answers *to, enum answer answer)
     to->other += answer != ANSWER_YES && answer != ANSWER_NO;
 }
 
-/* Returns NULL for a filter that was never found: its name may be made up. */
-static struct meter_filter *meter_of(struct meter *m, struct key_filter *f)
-{
-    if (f->meter == NULL && f->open != NULL && f->seen)
-        f->meter = meter_filter(m, f->name, f->name_length);
-    return f->meter;
-}
-
 enum outcome answer_outcome(struct meter *m, const struct key_query *q, const struct meter_answers *answers,
                             const struct failure *why)
 {
-    meter_answered(meter_of(m, q->filter), q->kind == OPERATION_CHECK, answers);
+    struct key_filter *f = q->filter;
+    if (f->meter == NULL && f->open != NULL && f->seen) /* the name of one never found may be made up */
+        f->meter = meter_filter(m, f->name, f->name_length);
+    meter_answered(f->meter, q->kind == OPERATION_CHECK, answers);
     if (answers->other == 0)
         return OUTCOME_OK;
     return answers->yes + answers->no > 0 ? OUTCOME_PARTIAL : outcome_of_error(why->code);

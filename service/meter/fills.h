@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "service/meter/traffic.h"
+#include "service/meter/meter.h"
 
 enum {
     FILLS_FINE_S = 10,

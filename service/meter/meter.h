@@ -68,9 +68,8 @@ struct meters {
 void meters_add(struct meters *all, const struct meter *m);
 
 /* --- for the owning thread --- */
-void meter_count(struct meter *m, size_t row, size_t column, uint64_t us);
-/* As meter_count(), for @times requests of the same duration. */
-void meter_count_many(struct meter *m, size_t row, size_t column, uint64_t us, uint64_t times);
+/* For @times requests of the same duration. */
+void meter_count(struct meter *m, size_t row, size_t column, uint64_t us, uint64_t times);
 void meter_slow(struct meter *m);
 /* The counters of a filter, made if needed; they live as long as the meter. If there are METER_FILTERS_MAX
  * already, or no memory, returns meter_others(). Only for filters that exist: names invented by clients get
@@ -91,4 +90,26 @@ uint64_t meter_read_slow(const struct meter *m);
 const struct meter_filter *meter_filters(const struct meter *m);
 /* The sums of all other filters. It has no name. */
 const struct meter_filter *meter_others(const struct meter *m);
+
+/* --- clients' requests to this coordinator since it started: the sums of all event loops' counters, for the
+ * dashboard. From any thread while workers and HTTP exist; never waits. --- */
+
+/* Keys of requests that were replied to. */
+struct traffic_keys {
+    uint64_t checks; /* keys that were checked */
+    uint64_t maybe;  /* checked keys reported "maybe present" */
+    uint64_t adds;   /* keys whose adds were acknowledged */
+};
+
+/* Requests that check or add keys: BF.EXISTS, BF.ADD and the like, over RESP and HTTP. */
+struct traffic {
+    uint64_t requests;
+    uint64_t failed;            /* with an error other than missing rights of the client */
+    struct timing_figures took; /* times from a request's last byte to its reply */
+    struct traffic_keys keys;
+};
+
+void traffic_read(const struct meters *all, struct traffic *out);
+/* For one filter; zero if it had no requests, or is beyond METER_FILTERS_MAX. */
+void traffic_of_filter(const struct meters *all, const char *name, size_t length, struct traffic_keys *out);
 #endif

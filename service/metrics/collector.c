@@ -27,13 +27,10 @@ struct collector {
 static void collect(struct collector *c, struct admin *a)
 {
     struct samples fresh = {0};
-    struct collection to = {.samples = &fresh,
-                            .statuses = &c->statuses,
-                            .deadline_us = clock_mono_us() + COLLECT_US,
-                            .stop = &a->service->stop};
-    metrics_of_filters(a, &to);
-    metrics_of_memory(a, &to);
-    if (to.reached)
+    uint64_t deadline_us = clock_mono_us() + COLLECT_US;
+    bool reached = metrics_of_filters(a, &fresh, &c->statuses, deadline_us);
+    metrics_of_memory(a, &fresh, deadline_us);
+    if (reached)
         c->reached_at = (double)clock_wall_us() / 1e6;
     sample(&fresh, METRIC_OF_STATUS_TIMESTAMP, NULL, c->reached_at);
     (void)pthread_mutex_lock(&c->lock);

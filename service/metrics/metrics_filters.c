@@ -1,50 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /* Metrics of filters: converts TB.STATUS of each filter, by a table of its fields. */
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include "base/clock.h"
 #include "expansion/decide/step.h"
 #include "service/meter/meter.h"
 #include "service/metrics/metrics_internal.h"
+#include "service/protocol/list.h"
 #include "shard/filter/view.h"
 
 /* --- fields --- */
 
-/* A filter's status: alternating names and values. */
-static const redisReply *field(const redisReply *status, const char *name)
-{
-    for (size_t i = 0; i + 1 < status->elements; i += 2)
-        if (strcmp(status->element[i]->str, name) == 0)
-            return status->element[i + 1];
-    return NULL;
-}
-
 static const char *text(const redisReply *status, const char *name)
 {
-    const redisReply *f = field(status, name);
+    const redisReply *f = list_field(status, name);
     return f != NULL && f->type == REDIS_REPLY_STRING ? f->str : "";
-}
-
-static bool number(const redisReply *status, const char *name, double *out)
-{
-    const redisReply *f = field(status, name);
-    char *end = NULL;
-    if (f != NULL && f->type == REDIS_REPLY_INTEGER) {
-        *out = (double)f->integer;
-        return true;
-    }
-    if (f == NULL || f->type != REDIS_REPLY_STRING || f->len == 0)
-        return false;
-    *out = strtod(f->str, &end);
-    return *end == '\0';
 }
 
 /* A flag in RESP2: 1 or 0. */
 static bool flag(const redisReply *status, const char *name)
 {
-    double is = 0;
-    return number(status, name, &is) && is > 0;
+    uint64_t is = 0;
+    return list_count(status, name, &is) && is > 0;
 }
 
 /* --- words --- */
@@ -90,22 +67,6 @@ static void put_flag(const struct named *n, enum metric m, bool value)
     sample_count(n->to, m, &n->filter, value);
 }
 
-static void put_phase(const struct named *n, const redisReply *status)
-{
-    const char *words[PHASE_COUNT + 1] = {NULL};
-    for (unsigned i = 0; i < PHASE_COUNT; i++)
-        words[i] = phase_name((enum phase)i);
-    if (text(status, "phase")[0] != '\0')
-        put_words(n, METRIC_OF_FILTER_PHASE, words, text(status, "phase"));
-}
-
-static void put_log(const struct named *n, const redisReply *status)
-{
-    static const char *const states[] = {"opening", "open", "closed", "unused", NULL};
-    if (text(status, "log_state")[0] != '\0')
-        put_words(n, METRIC_OF_FILTER_LOG, states, text(status, "log_state"));
-}
-
 static void put_job(const struct named *n, const redisReply *status)
 {
     static const char *const states[] = {"none",   "running", "waiting", "done", "healed",
@@ -143,7 +104,7 @@ static void put_numbers(const struct named *n, const redisReply *status)
     for (enum metric m = 0; m < METRIC_COUNT; m++) {
         const char *name = metric_rows[m].field, *end = name + strlen(name);
         double value;
-        if (*name == '\0' || !number(status, name, &value))
+        if (*name == '\0' || !list_decimal(status, name, &value))
             continue;
         if (strcmp(end - 3, "_ms") == 0)
             value /= 1000;
@@ -156,67 +117,38 @@ static void put_numbers(const struct named *n, const redisReply *status)
 
 static void put_filter(struct samples *to, const redisReply *status, const char *name, size_t length)
 {
+    static const char *const logs[] = {"opening", "open", "closed", "unused", NULL};
     const struct named n = {.to = to, .filter = {name, length}};
     put_state(&n, text(status, "state"));
-    put_phase(&n, status);
-    put_log(&n, status);
+    const char *phases[PHASE_COUNT + 1] = {NULL};
+    for (unsigned i = 0; i < PHASE_COUNT; i++)
+        phases[i] = phase_name((enum phase)i);
+    if (text(status, "phase")[0] != '\0')
+        put_words(&n, METRIC_OF_FILTER_PHASE, phases, text(status, "phase"));
+    if (text(status, "log_state")[0] != '\0')
+        put_words(&n, METRIC_OF_FILTER_LOG, logs, text(status, "log_state"));
     put_flag(&n, METRIC_OF_FILTER_READY, flag(status, "ready"));
     if (text(status, "table")[0] != '\0')
         put_flag(&n, METRIC_OF_FILTER_SOURCE_UP, strcmp(text(status, "postgres"), "ok") == 0);
-    if (field(status, "follow_state") != NULL)
+    if (list_field(status, "follow_state") != NULL)
         put_flag(&n, METRIC_OF_TAIL_RUNNING, strcmp(text(status, "follow_state"), "running") == 0);
     put_numbers(&n, status);
     put_job(&n, status);
 }
 
-static void put_unreachable(struct samples *to, const char *name, size_t length)
-{
-    const struct named n = {.to = to, .filter = {name, length}};
-    put_state(&n, "unreachable");
-    put_flag(&n, METRIC_OF_FILTER_READY, false);
-}
-
 /* --- requests to Redis --- */
 
-/* Parse @bytes as a reply with names and values; NULL: it is malformed. The caller frees it. */
-static redisReply *parse(const struct buffer *bytes)
+/* True: Redis has replied. */
+static bool ask(struct admin *a, struct status *one)
 {
-    redisReader *reader = bytes->length == 0 || buffer_failed(bytes) ? NULL : redisReaderCreate();
-    void *status = NULL;
-    if (reader != NULL && redisReaderFeed(reader, bytes->data, bytes->length) == REDIS_OK)
-        (void)redisReaderGetReply(reader, &status);
-    if (reader != NULL)
-        redisReaderFree(reader);
-    redisReply *r = status;
-    if (r == NULL || r->type == REDIS_REPLY_ARRAY)
-        return r;
-    freeReplyObject(r);
-    return NULL;
-}
-
-struct asker {
-    struct admin *admin;
-    const struct collection *to;
-};
-
-static bool is_late(void *arg)
-{
-    const struct asker *a = arg;
-    return clock_mono_us() >= a->to->deadline_us || atomic_load(a->to->stop);
-}
-
-static enum status_is ask(void *arg, const char *name, size_t length, struct buffer *reply)
-{
-    const struct asker *a = arg;
-    struct reply r = {.out = reply, .protocol = 2};
+    struct reply r = {.out = &one->reply, .protocol = 2};
     struct error ignored;
-    enum err code = admin_status_one(a->admin, &r, name, length, &ignored);
-    if (code == ERR_NOT_FOUND)
-        return STATUS_GONE;
-    redisReply *status = code == ERR_OK ? parse(reply) : NULL;
+    enum err code = admin_status_one(a, &r, one->name, one->length, &ignored);
+    redisReply *status = code == ERR_OK ? list_parse(&one->reply) : NULL;
     bool said = status != NULL && strcmp(text(status, "state"), "unreachable") != 0;
     freeReplyObject(status);
-    return said ? STATUS_SAID : STATUS_UNREACHABLE;
+    one->is = code == ERR_NOT_FOUND ? STATUS_GONE : said ? STATUS_SAID : STATUS_UNREACHABLE;
+    return one->is != STATUS_UNREACHABLE;
 }
 
 /* --- all filters --- */
@@ -224,33 +156,43 @@ static enum status_is ask(void *arg, const char *name, size_t length, struct buf
 /* True: the filter has samples. */
 static bool put_one(struct samples *to, const struct status *s)
 {
-    redisReply *status = parse(&s->reply);
-    if (status != NULL)
+    redisReply *status = list_parse(&s->reply);
+    if (status != NULL) {
         put_filter(to, status, s->name, s->length);
-    else if (s->is == STATUS_UNREACHABLE)
-        put_unreachable(to, s->name, s->length);
+    } else if (s->is == STATUS_UNREACHABLE) {
+        const struct named n = {.to = to, .filter = {s->name, s->length}};
+        put_state(&n, "unreachable");
+        put_flag(&n, METRIC_OF_FILTER_READY, false);
+    }
     bool is = status != NULL || s->is == STATUS_UNREACHABLE;
     freeReplyObject(status);
     return is;
 }
 
-void metrics_of_filters(struct admin *a, struct collection *to)
+bool metrics_of_filters(struct admin *a, struct samples *to, struct statuses *statuses, uint64_t deadline_us)
 {
-    struct asker asker = {.admin = a, .to = to};
     struct statuses now = {0};
     struct filter_names all;
     struct error ignored;
-    to->reached = admin_names(a, &all, &ignored) == ERR_OK;
+    bool reached = admin_names(a, &all, &ignored) == ERR_OK;
     uint64_t count = all.count, shown = 0;
+    size_t asked = 0;
+    bool answered = false;
     for (size_t i = 0; i < all.count && now.count < METER_FILTERS_MAX; i++) /* the others are only counted */
         (void)statuses_add(&now, all.name[i].at, all.name[i].length);
     admin_names_free(&all);
-    statuses_ask(&now, to->statuses, &(struct questions){.ask = ask, .late = is_late, .arg = &asker});
+    for (; asked < now.count; asked++) { /* at least one, until the time is up */
+        if (asked > 0 && (clock_mono_us() >= deadline_us || atomic_load(&a->service->stop)))
+            break;
+        answered |= ask(a, statuses_next(&now, statuses, asked));
+    }
+    statuses_end(&now, statuses, asked, answered);
     for (size_t i = 0; i < now.count; i++) {
-        shown += put_one(to->samples, &now.of[i]);
+        shown += put_one(to, &now.of[i]);
         count -= now.of[i].is == STATUS_GONE;
     }
-    *to->statuses = now;
-    sample_count(to->samples, METRIC_OF_FILTERS, NULL, count);
-    sample_count(to->samples, METRIC_OF_FILTERS_OMITTED, NULL, count - shown);
+    *statuses = now;
+    sample_count(to, METRIC_OF_FILTERS, NULL, count);
+    sample_count(to, METRIC_OF_FILTERS_OMITTED, NULL, count - shown);
+    return reached;
 }

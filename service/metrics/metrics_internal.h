@@ -7,19 +7,13 @@
 #include "service/metrics/samples.h"
 #include "service/metrics/statuses.h"
 
-/* One round of requests to Redis. */
-struct collection {
-    struct samples *samples;
-    struct statuses *statuses; /* in: of the previous round; out: of this one */
-    uint64_t deadline_us;      /* monotonic; what was not requested by then waits for the next round */
-    const atomic_bool *stop;   /* stops the round at once */
-    bool reached;              /* result: Redis has returned the list of filters */
-};
-
 /* --- metrics_filters.c: from TB.STATUS --- */
-void metrics_of_filters(struct admin *a, struct collection *to);
+/* One round of requests to Redis, until @deadline_us (monotonic); what was not requested by then waits for
+ * the next round. @statuses: in: of the previous round; out: of this one. True: Redis has returned the list
+ * of filters. */
+bool metrics_of_filters(struct admin *a, struct samples *to, struct statuses *statuses, uint64_t deadline_us);
 
-void metrics_of_memory(struct admin *a, struct collection *to);
+void metrics_of_memory(struct admin *a, struct samples *to, uint64_t deadline_us);
 void metrics_of_nodes(struct service *s, struct samples *to);
 
 /* --- metrics_requests.c: counters of event loops --- */

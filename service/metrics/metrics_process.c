@@ -53,29 +53,6 @@ static double seconds_of(const struct timeval *t)
     return (double)t->tv_sec + (double)t->tv_usec / 1e6;
 }
 
-static void resources(struct service *s, struct samples *to)
-{
-    struct rusage used = {0};
-    struct rlimit files = {0};
-    (void)getrusage(RUSAGE_SELF, &used);
-    (void)getrlimit(RLIMIT_NOFILE, &files);
-    uint64_t uptime_us = clock_mono_us() - s->started_us;
-    sample(to, METRIC_OF_CPU, NULL, seconds_of(&used.ru_utime) + seconds_of(&used.ru_stime));
-    sample_count(to, METRIC_OF_FDS, NULL, open_files());
-    sample_count(to, METRIC_OF_FDS_MAX, NULL, files.rlim_cur);
-    sample(to, METRIC_OF_STARTED, NULL, (double)(s->started_wall_us) / 1e6);
-    sample(to, METRIC_OF_UPTIME, NULL, (double)uptime_us / 1e6);
-}
-
-static void log_of(struct samples *to)
-{
-    for (int i = 0; i <= LOG_LEVEL_ERROR; i++) {
-        const struct label level = label(log_level_name((enum log_level)i));
-        sample_count(to, METRIC_OF_LOG_LINES, &level, log_lines((enum log_level)i));
-    }
-    sample_count(to, METRIC_OF_LOG_SUPPRESSED, NULL, log_suppressed());
-}
-
 void metrics_of_process(struct service *s, struct samples *to)
 {
     struct filter_states_total total = filter_states_total(s->watch);
@@ -91,25 +68,37 @@ void metrics_of_process(struct service *s, struct samples *to)
     sample_count(to, METRIC_OF_LOOP_FILTERS, NULL, total.filters);
     sample_count(to, METRIC_OF_LOOP_BEHIND, NULL, total.behind);
     config_release(c);
-    log_of(to);
+    for (int i = 0; i <= LOG_LEVEL_ERROR; i++) {
+        const struct label level = label(log_level_name((enum log_level)i));
+        sample_count(to, METRIC_OF_LOG_LINES, &level, log_lines((enum log_level)i));
+    }
+    sample_count(to, METRIC_OF_LOG_SUPPRESSED, NULL, log_suppressed());
     memory_and_threads(to);
-    resources(s, to);
+    struct rusage used = {0};
+    struct rlimit files = {0};
+    (void)getrusage(RUSAGE_SELF, &used);
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    sample(to, METRIC_OF_CPU, NULL, seconds_of(&used.ru_utime) + seconds_of(&used.ru_stime));
+    sample_count(to, METRIC_OF_FDS, NULL, open_files());
+    sample_count(to, METRIC_OF_FDS_MAX, NULL, files.rlim_cur);
+    sample(to, METRIC_OF_STARTED, NULL, (double)(s->started_wall_us) / 1e6);
+    sample(to, METRIC_OF_UPTIME, NULL, (double)(clock_mono_us() - s->started_us) / 1e6);
 }
 
 /* --- Redis nodes: the experience of this process's connections, and the memory that nodes report --- */
 
-void metrics_of_memory(struct admin *a, struct collection *to)
+void metrics_of_memory(struct admin *a, struct samples *to, uint64_t deadline_us)
 {
     unsigned count = 0;
     struct error e;
-    if (clock_mono_us() >= to->deadline_us || sync_client_masters(a->redis, &count, &e) != ERR_OK)
+    if (clock_mono_us() >= deadline_us || sync_client_masters(a->redis, &count, &e) != ERR_OK)
         return;
-    for (unsigned i = 0; i < count && clock_mono_us() < to->deadline_us && !atomic_load(to->stop); i++) {
+    for (unsigned i = 0; i < count && clock_mono_us() < deadline_us && !atomic_load(&a->service->stop); i++) {
         struct plan_node told = {.known = false};
         const struct label node = label(sync_client_name(a->redis, sync_client_master(a->redis, i)));
         if (memory_of_node(a->redis, sync_client_master(a->redis, i), &told, &e) == ERR_OK) {
-            sample_count(to->samples, METRIC_OF_NODE_MEMORY, &node, told.used);
-            sample_count(to->samples, METRIC_OF_NODE_MEMORY_MAX, &node, told.maxmemory);
+            sample_count(to, METRIC_OF_NODE_MEMORY, &node, told.used);
+            sample_count(to, METRIC_OF_NODE_MEMORY_MAX, &node, told.maxmemory);
         }
     }
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Metrics of requests: the sums of what the workers and the HTTP thread have counted. */
 #include <stdlib.h>
-#include <string.h>
 #include "base/span.h"
 #include "service/meter/meter.h"
 #include "service/metrics/metrics_internal.h"
@@ -61,15 +60,6 @@ static int by_name(const void *a, const void *b)
     return span_order(&(struct span){l->name, l->length}, &(struct span){r->name, r->length});
 }
 
-static void put_answers(const struct answers *a, struct samples *to)
-{
-    const struct label filter = {a->filter->name, a->filter->length};
-    sample_count(to, METRIC_OF_FILTER_CHECKS, &filter, a->checks);
-    sample_count(to, METRIC_OF_FILTER_POSITIVES, &filter, a->positives);
-    sample_count(to, METRIC_OF_FILTER_ADDS, &filter, a->adds);
-    sample_count(to, METRIC_OF_FILTER_ADDED, &filter, a->added);
-}
-
 static size_t gather(const struct meter *m, struct answers *to, size_t room)
 {
     size_t n = 0;
@@ -88,7 +78,12 @@ static void add_up(struct answers *all, size_t count, struct samples *to)
     for (size_t i = 0; i < count; i++) {
         bool last = i + 1 == count || by_name(&all[i], &all[i + 1]) != 0;
         if (last) {
-            put_answers(&all[i], to);
+            const struct answers *a = &all[i];
+            const struct label filter = {a->filter->name, a->filter->length};
+            sample_count(to, METRIC_OF_FILTER_CHECKS, &filter, a->checks);
+            sample_count(to, METRIC_OF_FILTER_POSITIVES, &filter, a->positives);
+            sample_count(to, METRIC_OF_FILTER_ADDS, &filter, a->adds);
+            sample_count(to, METRIC_OF_FILTER_ADDED, &filter, a->added);
             continue;
         }
         all[i + 1].checks += all[i].checks;
@@ -98,19 +93,15 @@ static void add_up(struct answers *all, size_t count, struct samples *to)
     }
 }
 
-static uint64_t omitted(const struct meter *m)
-{
-    const struct meter_filter *f = meter_others(m);
-    return atomic_load_explicit(&f->checks, memory_order_relaxed) +
-           atomic_load_explicit(&f->adds, memory_order_relaxed);
-}
-
 static void filters(const struct meters *all, struct samples *to)
 {
     uint64_t others = 0;
     unsigned meters = atomic_load(&all->count);
-    for (unsigned i = 0; i < meters; i++)
-        others += omitted(all->meter[i]);
+    for (unsigned i = 0; i < meters; i++) {
+        const struct meter_filter *f = meter_others(all->meter[i]);
+        others += atomic_load_explicit(&f->checks, memory_order_relaxed) +
+                  atomic_load_explicit(&f->adds, memory_order_relaxed);
+    }
     sample_count(to, METRIC_OF_FILTER_KEYS_OMITTED, NULL, others);
     size_t room = (size_t)METER_FILTERS_MAX * meters, count = 0;
     struct answers *answers = malloc((room + 1) * sizeof(*answers));

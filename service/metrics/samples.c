@@ -166,21 +166,14 @@ void sample_timing(struct samples *s, enum metric m, const struct label *labels,
 
 /* --- all samples --- */
 
-/* The length of the name of a metric's family: in OpenMetrics without the samples' suffix. */
-static int family_length(const struct metric_row *row, enum exposition format)
-{
-    size_t length = strlen(row->name);
-    if (format == EXPOSITION_OPENMETRICS && row->type == METRIC_COUNTER)
-        length -= strlen("_total");
-    if (format == EXPOSITION_OPENMETRICS && row->type == METRIC_INFO)
-        length -= strlen("_info");
-    return (int)length;
-}
-
 static void put_head(struct buffer *out, const struct metric_row *row, enum exposition format)
 {
     bool open = format == EXPOSITION_OPENMETRICS;
-    int length = family_length(row, format);
+    int length = (int)strlen(row->name); /* of the family: in OpenMetrics without the samples' suffix */
+    if (open && row->type == METRIC_COUNTER)
+        length -= (int)strlen("_total");
+    if (open && row->type == METRIC_INFO)
+        length -= (int)strlen("_info");
     const char *type =
         row->type == METRIC_INFO && !open ? metric_type_name(METRIC_GAUGE) : metric_type_name(row->type);
     buffer_printf(out, "# HELP %.*s %s\n# TYPE %.*s %s\n", length, row->name, row->help, length, row->name,

@@ -53,33 +53,22 @@ static void keep(struct status *to, struct statuses *before)
     was->reply = (struct buffer){0};
 }
 
-/* Returns how many filters were asked for; *@answered: Redis has replied to some. */
-static size_t ask(struct statuses *s, size_t from, const struct questions *q, bool *answered)
+struct status *statuses_next(struct statuses *s, const struct statuses *before, size_t n)
 {
-    size_t n = 0;
-    *answered = false;
-    for (; n < s->count && (n == 0 || !q->late(q->arg)); n++) {
-        struct status *one = &s->of[(from + n) % s->count];
-        one->is = q->ask(q->arg, one->name, one->length, &one->reply);
-        *answered |= one->is == STATUS_SAID || one->is == STATUS_GONE;
-    }
-    return n;
+    return &s->of[(before->cursor + n) % s->count];
 }
 
-void statuses_ask(struct statuses *s, struct statuses *before, const struct questions *q)
+void statuses_end(struct statuses *s, struct statuses *before, size_t asked, bool answered)
 {
-    bool answered;
-    size_t from = s->count == 0 ? 0 : before->cursor % s->count;
-    size_t asked = ask(s, from, q, &answered);
     if (before->count > 0)
         qsort(before->of, before->count, sizeof(*before->of), by_name);
     for (size_t n = asked; n < s->count; n++) {
-        struct status *one = &s->of[(from + n) % s->count];
+        struct status *one = statuses_next(s, before, n);
         if (answered)
             keep(one, before);
         else
             one->is = STATUS_UNREACHABLE;
     }
-    s->cursor = s->count == 0 ? 0 : (from + asked) % s->count;
+    s->cursor = s->count == 0 ? 0 : (before->cursor + asked) % s->count;
     statuses_fini(before);
 }

@@ -32,15 +32,9 @@ void statuses_fini(struct statuses *s);
 /* Add a filter with unknown status. False: no memory. */
 bool statuses_add(struct statuses *s, const char *name, size_t length);
 
-/* How to ask for one filter, and whether the round's time is up. */
-struct questions {
-    enum status_is (*ask)(void *arg, const char *name, size_t length, struct buffer *reply);
-    bool (*late)(void *arg);
-    void *arg;
-};
-
-/* Ask for the filters of @s, from @before->cursor on, at least for one, until all were asked for or the time
- * is up. The others keep their status in @before, which is emptied; if Redis has replied to no question, they
- * become STATUS_UNREACHABLE. */
-void statuses_ask(struct statuses *s, struct statuses *before, const struct questions *q);
+/* The filter to ask for as the @n-th of a round, which begins where the one before, @before, ended. */
+struct status *statuses_next(struct statuses *s, const struct statuses *before, size_t n);
+/* The round is over: @asked filters were asked for. The others keep their status in @before, which is
+ * emptied; if Redis has replied to no question (@answered), they become STATUS_UNREACHABLE. */
+void statuses_end(struct statuses *s, struct statuses *before, size_t asked, bool answered);
 #endif

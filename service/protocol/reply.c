@@ -52,18 +52,6 @@ static void json_bytes(struct reply *r, const void *bytes, size_t length)
     end_value(r);
 }
 
-static void json_array(struct reply *r, size_t count)
-{
-    if (count == 0) {
-        json_literal(r, "[]");
-        return;
-    }
-    assert(r->depth < REPLY_DEPTH_MAX);
-    separate(r->out);
-    buffer_puts(r->out, "[");
-    r->left[r->depth++] = (uint32_t)count;
-}
-
 /* --- RESP --- */
 
 /* Digits are written from the end, two at a step. Most replies are integers and bulk headers, so printf would
@@ -296,10 +284,16 @@ void reply_verbatim(struct reply *r, const void *bytes, size_t length)
 
 void reply_array(struct reply *r, size_t count)
 {
-    if (is_json(r))
-        json_array(r, count);
-    else
+    if (!is_json(r)) {
         header(r, '*', count);
+    } else if (count == 0) {
+        json_literal(r, "[]");
+    } else {
+        assert(r->depth < REPLY_DEPTH_MAX);
+        separate(r->out);
+        buffer_puts(r->out, "[");
+        r->left[r->depth++] = (uint32_t)count;
+    }
 }
 
 void reply_map(struct reply *r, size_t pairs)

@@ -54,23 +54,18 @@ static enum resp_result finish(struct resp_parser *p, size_t consumed)
     return RESP_COMMAND;
 }
 
-/* The array grows with the arguments that have arrived, never with the announced number: "*1048576" is ten
- * bytes long and must not cost 16 MiB. */
-static bool grow(struct resp_parser *p)
-{
-    size_t capacity = p->capacity == 0 ? ARGUMENTS_FIRST : p->capacity * 2;
-    struct argument *arguments = realloc(p->arguments, capacity * sizeof(*arguments));
-    if (arguments == NULL)
-        return false;
-    p->arguments = arguments;
-    p->capacity = capacity;
-    return true;
-}
-
 static bool add(struct resp_parser *p, size_t offset, size_t length)
 {
-    if (p->argument_count == p->capacity && !grow(p))
-        return false;
+    /* The array grows with the arguments that have arrived, never with the announced number: "*1048576" is
+     * ten bytes long and must not cost 16 MiB. */
+    if (p->argument_count == p->capacity) {
+        size_t capacity = p->capacity == 0 ? ARGUMENTS_FIRST : p->capacity * 2;
+        struct argument *arguments = realloc(p->arguments, capacity * sizeof(*arguments));
+        if (arguments == NULL)
+            return false;
+        p->arguments = arguments;
+        p->capacity = capacity;
+    }
     p->arguments[p->argument_count++] = (struct argument){.offset = offset, .length = length};
     return true;
 }
@@ -348,20 +343,16 @@ static enum resp_result read_inline(struct resp_parser *p, char *bytes, size_t l
     return result == RESP_COMMAND ? finish(p, end + 1) : result;
 }
 
-static void begin(struct resp_parser *p)
-{
-    p->argument_count = p->consumed = p->expected = p->position = p->scanned = 0;
-    p->bulk = RESP_NO_BULK;
-    p->inside = false;
-    p->begun = true;
-}
-
 enum resp_result resp_parse(struct resp_parser *p, char *bytes, size_t length)
 {
     if (p->error != NULL)
         return RESP_ERROR;
-    if (!p->begun)
-        begin(p);
+    if (!p->begun) {
+        p->argument_count = p->consumed = p->expected = p->position = p->scanned = 0;
+        p->bulk = RESP_NO_BULK;
+        p->inside = false;
+        p->begun = true;
+    }
     if (length < p->need)
         return RESP_MORE;
     return bytes[0] == '*' ? read_array(p, bytes, length) : read_inline(p, bytes, length);

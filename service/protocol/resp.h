@@ -6,7 +6,6 @@
  * survives between calls, so no byte is read twice, however the bytes are split. */
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 struct resp_limits {
     size_t request_max;   /* bytes of a whole request, e.g. 1 GiB */

@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "service/core/tls.h"
 #include "service/resp/worker.h"
-#include "service/keys/loop.h"
+#include "service/keys/key_port.h"
 
 enum { CLOSING_SECONDS = 10 };
 
@@ -113,17 +113,6 @@ static void on_event(struct bufferevent *io, short events, void *arg)
         client_destroy(c);
 }
 
-/* The client could not be made. The socket stays with the caller. */
-static void give_up(struct client *c)
-{
-    loop_event_free(c->readable);
-    if (c->io != NULL) {
-        (void)bufferevent_setfd(c->io, -1);
-        bufferevent_free(c->io);
-    }
-    free(c);
-}
-
 struct client *client_new(struct worker *w, int fd, const char *address, bool tls)
 {
     static atomic_uint_fast64_t ids;
@@ -137,7 +126,12 @@ struct client *client_new(struct worker *w, int fd, const char *address, bool tl
         c->readable = event_new(w->base, fd, EV_READ | EV_PERSIST, client_on_bytes, c);
     bool reads = c->io != NULL && (tls || (c->readable != NULL && event_add(c->readable, NULL) == 0));
     if (!reads) {
-        give_up(c);
+        loop_event_free(c->readable);
+        if (c->io != NULL) {
+            (void)bufferevent_setfd(c->io, -1); /* the socket stays with the caller */
+            bufferevent_free(c->io);
+        }
+        free(c);
         return NULL;
     }
     STAILQ_INIT(&c->requests);

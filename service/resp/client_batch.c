@@ -67,19 +67,6 @@ bool client_batch_start(struct client_batch *cb)
 
 /* --- the reply --- */
 
-static void write_count(struct client_batch *cb, struct reply *out)
-{
-    struct summary t = {0};
-    const struct failure *why;
-    for (size_t i = 0; i < batch_end(cb->batch); i++) {
-        enum answer answer = batch_answer(cb->batch, i, &why);
-        answer_count(&cb->answers, answer);
-        summary_add(&t, answer, why);
-    }
-    t.keys = cb->command.count; /* keys behind a refused one were not added */
-    summary_reply(&t, out, cb->command.asked.filter->name);
-}
-
 /* Write one part of the reply. True: the reply is complete. */
 static bool write_some(struct client_batch *cb, struct reply *out)
 {
@@ -102,10 +89,19 @@ bool client_batch_write(struct client_batch *cb, struct reply *out)
     const struct failure *failure = batch_failure(cb->batch);
     if (failure == NULL && cb->command.shape != REPLY_COUNT)
         return write_some(cb, out);
-    if (failure != NULL)
+    if (failure != NULL) {
         answer_failure(out, failure);
-    else
-        write_count(cb, out);
+        return true;
+    }
+    struct summary t = {0};
+    const struct failure *why;
+    for (size_t i = 0; i < batch_end(cb->batch); i++) {
+        enum answer answer = batch_answer(cb->batch, i, &why);
+        answer_count(&cb->answers, answer);
+        summary_add(&t, answer, why);
+    }
+    t.keys = cb->command.count; /* keys behind a refused one were not added */
+    summary_reply(&t, out, cb->command.asked.filter->name);
     return true;
 }
 

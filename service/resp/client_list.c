@@ -3,18 +3,17 @@
  * clients are not held up, and returns to the worker that it started from. Possible failure modes are: the
  * client that sent the command disconnects (its memory stays until the task is back), clients come and go
  * meanwhile (a client that is connected all the time is seen exactly once), the workers end (the task is
- * answered when all have ended; see worker_settle()). */
+ * answered when all have ended; see end_threads() of service/daemon/). */
 #include "service/resp/client_list.h"
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/core/address.h"
+#include "service/core/sockets.h"
 #include "service/resp/worker.h"
 
 enum { SLICE = 128 /* clients per visit */ };
@@ -53,14 +52,6 @@ static void local_address(const struct client *c, char out[ADDRESS_TEXT_MAX])
         address_text((struct sockaddr *)&a, length, out);
 }
 
-static void put_command(struct buffer *out, const char *command)
-{
-    for (const char *p = command == NULL ? "NULL" : command; *p != '\0'; p++) {
-        char small = command == NULL ? *p : (char)tolower((unsigned char)*p);
-        buffer_append(out, &small, 1);
-    }
-}
-
 void client_list_line(struct buffer *out, const struct client *c)
 {
     char local[ADDRESS_TEXT_MAX];
@@ -77,7 +68,10 @@ void client_list_line(struct buffer *out, const struct client *c)
                                              : "N",
                   c->in_transaction ? (int)c->transaction_count : -1, c->input.length - c->input_from,
                   client_unread(c), c->memory);
-    put_command(out, c->command);
+    for (const char *p = c->command == NULL ? "NULL" : c->command; *p != '\0'; p++) {
+        char small = c->command == NULL ? *p : (char)tolower((unsigned char)*p);
+        buffer_append(out, &small, 1);
+    }
     buffer_printf(out, " user=%s resp=%d lib-name=%s lib-ver=%s\n", user_of(c), c->protocol, c->library,
                   c->library_version);
 }
@@ -120,13 +114,6 @@ static void take(struct task *l, struct client *c)
 }
 
 /* --- the task's way round the workers --- */
-
-static void task_free(struct task *l)
-{
-    free(l->choice.ids);
-    buffer_fini(&l->lines);
-    free(l);
-}
 
 /* Send the task to the next worker, or back to the one that it started from. */
 static void send_on(struct task *l)
@@ -188,7 +175,9 @@ static void answer(void *arg)
         client_close_after_reply(c);
     client_answer(c, l->request, &text);
     buffer_fini(&text);
-    task_free(l);
+    free(l->choice.ids);
+    buffer_fini(&l->lines);
+    free(l);
 }
 
 void client_list_start(struct client *c, enum client_list_kind kind, const struct client_choice *choice)

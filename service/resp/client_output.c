@@ -23,15 +23,11 @@ size_t client_unread(const struct client *c)
     return c->out.length + left_in_io(c);
 }
 
-/* With more unread bytes than this, no more commands are started. */
-static size_t output_high(const struct client *c)
-{
-    return c->session.rights != NULL ? (size_t)OUTPUT_HIGH : (size_t)OUTPUT_HIGH_STRANGER;
-}
-
 bool client_reads_slowly(const struct client *c)
 {
-    return client_unread(c) > output_high(c);
+    /* With more unread bytes than this, no more commands are started. */
+    return client_unread(c) >
+           (c->session.rights != NULL ? (size_t)OUTPUT_HIGH : (size_t)OUTPUT_HIGH_STRANGER);
 }
 
 void client_mute(struct client *c)
@@ -64,35 +60,24 @@ bool client_put(struct client *c, const void *bytes, size_t length)
     return put;
 }
 
-/* Send `out`. Returns how many bytes the socket has taken. If the connection is broken, the loop reports
- * it. */
-static size_t send_out(struct client *c)
-{
-    if (c->writes)
-        return 0;
-    ssize_t n = send(bufferevent_getfd(c->io), c->out.data, c->out.length, MSG_NOSIGNAL | MSG_DONTWAIT);
-    return n > 0 ? (size_t)n : 0;
-}
-
-/* Hand the rest to `io`, which sends it when the loop reports that the socket is writable. */
-static void leave_to_io(struct client *c, size_t from)
-{
-    if (bufferevent_write(c->io, c->out.data + from, c->out.length - from) != 0)
-        client_mute(c);
-    c->writes = true;
-    (void)bufferevent_enable(c->io, EV_WRITE);
-}
-
 static void write_out(struct client *c)
 {
     bool waits = c->ended || c->state == CLIENT_CLOSING || c->state == CLIENT_STALLED ||
                  !STAILQ_EMPTY(&c->replay) || client_reads_slowly(c);
     if (c->out.length == 0)
         return;
-    size_t sent = send_out(c);
+    /* If the connection is broken, the loop reports it. */
+    ssize_t n = c->writes
+                    ? 0
+                    : send(bufferevent_getfd(c->io), c->out.data, c->out.length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    size_t sent = n > 0 ? (size_t)n : 0;
     bool all = sent == c->out.length;
-    if (!all)
-        leave_to_io(c, sent);
+    if (!all) { /* `io` sends the rest when the loop reports that the socket is writable */
+        if (bufferevent_write(c->io, c->out.data + sent, c->out.length - sent) != 0)
+            client_mute(c);
+        c->writes = true;
+        (void)bufferevent_enable(c->io, EV_WRITE);
+    }
     buffer_clear(&c->out);
     if (c->out.capacity > OUT_KEPT)
         buffer_fini(&c->out);

@@ -41,22 +41,6 @@ struct request {
 
 /* --- outcomes, for metrics and the log of slow commands --- */
 
-static void tell_slow(struct client *c, const struct counted *what, enum outcome outcome, uint64_t us,
-                      const struct spent *spent)
-{
-    struct spent all = spent == NULL ? (struct spent){0} : *spent;
-    all.came_us = what->came_us;
-    if (all.asked_us != 0 && all.answered_us == 0)
-        all.answered_us = what->came_us + us;
-    meter_slow(c->worker->meter);
-    slow_log(&(struct slow){.client = c->address,
-                            .what = c->worker->commands->meter->label(what->row, 0),
-                            .outcome = outcome_name(outcome),
-                            .us = us,
-                            .spent = &all,
-                            .keys = c->worker->keys});
-}
-
 /* Command @what of @c has ended; count it @times times. @spent is NULL if it was answered at once. */
 static void count_outcome(struct client *c, const struct counted *what, enum outcome outcome, size_t times,
                           const struct spent *spent)
@@ -64,9 +48,20 @@ static void count_outcome(struct client *c, const struct counted *what, enum out
     if (what->row == METER_NO_ROW || times == 0)
         return;
     uint64_t now = clock_mono_us(), us = now > what->came_us ? now - what->came_us : 0;
-    meter_count_many(c->worker->meter, what->row, outcome, us, times);
-    for (; times > 0 && slow_is(c->worker->config, us); times--)
-        tell_slow(c, what, outcome, us, spent);
+    meter_count(c->worker->meter, what->row, outcome, us, times);
+    struct spent all = spent == NULL ? (struct spent){0} : *spent;
+    all.came_us = what->came_us;
+    if (all.asked_us != 0 && all.answered_us == 0)
+        all.answered_us = what->came_us + us;
+    for (; times > 0 && slow_is(c->worker->config, us); times--) {
+        meter_slow(c->worker->meter);
+        slow_log(&(struct slow){.client = c->address,
+                                .what = c->worker->commands->meter->label(what->row, 0),
+                                .outcome = outcome_name(outcome),
+                                .us = us,
+                                .spent = &all,
+                                .keys = c->worker->keys});
+    }
 }
 
 static struct request *request_new(struct client *c, size_t commands, size_t weight)
@@ -391,15 +386,6 @@ static size_t known(const struct request *r)
     return end;
 }
 
-/* Wait a little before writing the known replies of a run: usually the run ends soon, and all replies fit in
- * one write. */
-static void wait_for_others(struct client *c)
-{
-    const struct request *r = STAILQ_FIRST(&c->requests);
-    if (r != NULL && known(r) > r->written)
-        worker_late(c->worker, c);
-}
-
 void client_write_known(struct client *c)
 {
     static const struct failure none = {.code = ERR_OK};
@@ -435,7 +421,11 @@ void client_write_done(struct client *c)
         request_free(c, r);
     }
     write_gathered(c);
-    wait_for_others(c);
+    /* Wait a little before writing the known replies of a run: usually the run ends soon, and all replies fit
+     * in one write. */
+    r = STAILQ_FIRST(&c->requests);
+    if (r != NULL && known(r) > r->written)
+        worker_late(c->worker, c);
 }
 
 static void on_done(struct key_operation *op, void *arg)

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/resp/client.h"
-#include "service/core/address.h"
+#include "service/core/sockets.h"
 #include "service/core/login.h"
 #include "service/core/tls.h"
 #include "service/resp/worker.h"
@@ -96,31 +96,22 @@ static void refuse(const struct attempt *a, enum login_outcome outcome, struct r
     reply_error(r, "WRONGPASS invalid username-password pair or user is disabled.");
 }
 
-static void conclude(const struct attempt *a, enum login_outcome outcome)
-{
-    struct client *c = a->client;
-    struct buffer text = {0};
-    struct reply r = {.out = &text, .protocol = c->protocol};
-    if (outcome == LOGIN_WELCOME) {
-        become(c, a->user);
-        a->welcome(c, &a->greeting, &r);
-    } else {
-        refuse(a, outcome, &r);
-    }
-    client_answer(c, a->request, &text);
-    buffer_fini(&text);
-}
-
 /* Runs in the worker's thread. */
 static void on_outcome(void *arg, enum login_outcome outcome)
 {
     struct attempt *a = arg;
     struct client *c = a->client;
     c->session.login_is_vain = NULL;
-    if (c->state == CLIENT_GONE)
-        client_answer(c, a->request, &(struct buffer){0});
-    else
-        conclude(a, outcome);
+    struct buffer text = {0};
+    struct reply r = {.out = &text, .protocol = c->protocol};
+    if (c->state != CLIENT_GONE && outcome == LOGIN_WELCOME) {
+        become(c, a->user);
+        a->welcome(c, &a->greeting, &r);
+    } else if (c->state != CLIENT_GONE) {
+        refuse(a, outcome, &r);
+    }
+    client_answer(c, a->request, &text);
+    buffer_fini(&text);
     free(a);
 }
 

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/machine.h"
-#include "service/keys/loop.h"
+#include "service/keys/key_port.h"
 
 enum { DRAIN_SECONDS = 5, LATE_MS = 5, MEMORY_STEP = 512 * 1024 };
 
@@ -376,7 +376,7 @@ enum err worker_start(struct workers *all, const struct worker_options *o, struc
     w->read = malloc(WORKER_READ);
     w->meter = meter_new(o->commands->meter);
     if (w->base != NULL && w->mailbox != NULL && w->meter != NULL && w->read != NULL) {
-        w->keys = loop_keys_new(service, w->base, &w->config);
+        w->keys = key_port_new(service, w->base, &w->config);
         w->reap = evtimer_new(w->base, on_reap, w);
         w->unhold = evtimer_new(w->base, on_unhold, w);
         w->late_end = evtimer_new(w->base, on_late, w);
@@ -394,14 +394,4 @@ enum err worker_start(struct workers *all, const struct worker_options *o, struc
     meters_add(&service->meters, w->meter);
     all->worker[all->count++] = w;
     return ERR_OK;
-}
-
-void worker_join(struct worker *w)
-{
-    (void)pthread_join(w->thread, NULL);
-}
-
-void worker_settle(struct worker *w)
-{
-    mailbox_run(w->mailbox);
 }

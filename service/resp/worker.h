@@ -79,14 +79,9 @@ void worker_reconfigure(struct worker *w);
 /* Take the configuration in force at once, if it is a new one. Call in the worker's thread, between two
  * commands. */
 void worker_sync(struct worker *w);
-/* Answer what is in flight (for at most 5 s), close all clients, end the thread. Any thread; call
- * worker_join() afterwards. The mailbox lives until worker_free(), as the admin thread may still post to
- * it. */
+/* Answer what is in flight (for at most 5 s), close all clients, end the thread. Any thread; join the
+ * worker's afterwards. The mailbox lives until worker_free(), as the admin thread may still post to it. */
 void worker_drain(struct worker *w);
-void worker_join(struct worker *w);
-/* Run the tasks that came after the thread's end, so that what they hold is freed. Call when all threads have
- * been joined, and before the first worker_free(). */
-void worker_settle(struct worker *w);
 void worker_free(struct worker *w);
 /* worker_client_gone(): a client of this worker is destroyed. worker_free_later(): nothing refers to it any
  * more. */

@@ -11,31 +11,10 @@
 
 #include "tests/integration/streams.h"
 
-/* The options. */
-
-static void test_stream_open__refuses_options_that_cannot_be(void **state)
+static void test_stream_open__tells_a_table_that_is_not_there(void **state)
 {
     struct streams_table t;
     streams_options(&t, *state, "any");
-    t.options.slot = "Any-Slot";
-    streams_refuse(
-        &t.options,
-        "\"Any-Slot\" is not a name for a replication slot; use 1 to 63 small letters, digits and _");
-    t.options.slot = "";
-    streams_refuse(&t.options,
-                   "\"\" is not a name for a replication slot; use 1 to 63 small letters, digits and _");
-    t.options.slot = "any";
-    t.table.id_count = 0;
-    streams_refuse(&t.options, "table any: an id has 1 to 8 columns");
-    t.table.id_count = 9;
-    streams_refuse(&t.options, "table any: an id has 1 to 8 columns");
-    t.table.id_count = 1;
-    t.options.table_count = 0;
-    streams_refuse(&t.options, "a stream needs a table");
-    t.options.table_count = 1;
-    t.options.publication = "";
-    streams_refuse(&t.options, "a stream needs the name of a publication");
-    t.options.publication = "any";
     streams_refuse(&t.options,
                    "table any does not exist for this role; correct its name, or qualify it: schema.name");
 }
@@ -196,7 +175,7 @@ static void test_stream_open__refuses_a_standby(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stream_open__refuses_options_that_cannot_be),
+        cmocka_unit_test(test_stream_open__tells_a_table_that_is_not_there),
         cmocka_unit_test(test_stream_open__tells_a_server_that_is_away),
         cmocka_unit_test(test_stream_open__says_what_the_publication_lacks),
         cmocka_unit_test(test_stream_open__wants_a_partitioned_table_published_as_a_whole),

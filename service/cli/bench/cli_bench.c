@@ -56,19 +56,6 @@ enum {
     ENDLESS_S = 365 * 86400
 };
 
-/* The defaults that depend on other options. */
-static void set_defaults(struct cli *cli)
-{
-    struct cli_bench *o = &cli->bench;
-    o->keys = cli->estimate.keys != 0 ? cli->estimate.keys : 100000;
-    if (o->seconds <= 0)
-        o->seconds = o->requests != 0 ? ENDLESS_S : 10;
-    if (cli->error_rate == NULL)
-        cli->error_rate = "0.001";
-    if (cli->capacity == 0)
-        cli->capacity = 2 * o->keys + o->keys / 4 + 1; /* so that it does not fill up */
-}
-
 /* --- the filter --- */
 
 /* Send a command that makes or deletes a filter; retry while the filter is busy, as a new one may be. */
@@ -167,33 +154,22 @@ static enum err load(struct bench *b, struct error *e)
 
 /* --- the load --- */
 
-static uint64_t finished(const struct bench_thread *threads, size_t count)
-{
-    uint64_t n = 0;
-    for (size_t i = 0; i < count; i++)
-        for (size_t c = 0; c < BENCH_COMMANDS; c++)
-            n += __atomic_load_n(&threads[i].figures.latency[c].count, __ATOMIC_RELAXED);
-    return n;
-}
-
-static bool is_over(struct bench *b)
-{
-    return progress_interrupted() || clock_mono_us() >= b->end_us ||
-           (b->o->requests != 0 && atomic_load(&b->requests) >= b->o->requests);
-}
-
 /* Wait for the end, showing progress on a terminal. */
 static void watch(struct bench *b, const struct bench_thread *threads, size_t count)
 {
     bool terminal = isatty(STDERR_FILENO) == 1 && !b->cli->json;
     uint64_t shown_us = b->begin_us, shown = 0;
     char x[NUMBER_GROUPED_SIZE];
-    while (!is_over(b)) {
+    while (!progress_interrupted() && clock_mono_us() < b->end_us &&
+           (b->o->requests == 0 || atomic_load(&b->requests) < b->o->requests)) {
         clock_sleep_us(TICK_US);
         uint64_t now = clock_mono_us();
         if (!terminal || now - shown_us < 10 * TICK_US)
             continue;
-        uint64_t n = finished(threads, count);
+        uint64_t n = 0;
+        for (size_t i = 0; i < count; i++)
+            for (size_t c = 0; c < BENCH_COMMANDS; c++)
+                n += __atomic_load_n(&threads[i].figures.latency[c].count, __ATOMIC_RELAXED);
         (void)fprintf(stderr, "\r%.0f s  %s requests/s\033[K", (double)(now - b->begin_us) / 1e6,
                       number_grouped((uint64_t)((double)(n - shown) * 1e6 / (double)(now - shown_us)), x));
         shown_us = now;
@@ -261,8 +237,16 @@ static int run(struct bench *b)
 
 int cli_bench(struct cli *cli)
 {
-    set_defaults(cli);
-    bool many = cli->bench.batch > 1;
+    /* The defaults that depend on other options. */
+    struct cli_bench *o = &cli->bench;
+    o->keys = cli->estimate.keys != 0 ? cli->estimate.keys : 100000;
+    if (o->seconds <= 0)
+        o->seconds = o->requests != 0 ? ENDLESS_S : 10;
+    if (cli->error_rate == NULL)
+        cli->error_rate = "0.001";
+    if (cli->capacity == 0)
+        cli->capacity = 2 * o->keys + o->keys / 4 + 1; /* so that it does not fill up */
+    bool many = o->batch > 1;
     struct bench b = {
         .cli = cli,
         .o = &cli->bench,

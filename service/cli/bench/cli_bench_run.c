@@ -57,14 +57,6 @@ static uint64_t next_random(struct bench_thread *t)
     return t->random * UINT64_C(2685821657736338717);
 }
 
-static uint64_t key_number(struct runner *r, const struct request *q)
-{
-    uint64_t keys = r->o->keys;
-    if (q->command == BENCH_ADD)
-        return 2 * keys + atomic_fetch_add(&r->t->bench->added, 1) % keys;
-    return next_random(r->t) % keys + (q->present ? 0 : keys);
-}
-
 uint64_t bench_added_again(const struct bench *b)
 {
     uint64_t added = atomic_load(&b->added);
@@ -83,7 +75,10 @@ static enum err append(struct runner *r, struct client *client, struct request *
     r->lengths[0] = strlen(r->argv[0]);
     r->lengths[1] = strlen(r->argv[1]);
     for (size_t i = 0; i < o->batch; i++) {
-        bench_key(r->keys + i * o->key_size, key_number(r, q), o->key_size);
+        uint64_t number = q->command == BENCH_ADD
+                              ? 2 * o->keys + atomic_fetch_add(&r->t->bench->added, 1) % o->keys
+                              : next_random(r->t) % o->keys + (q->present ? 0 : o->keys);
+        bench_key(r->keys + i * o->key_size, number, o->key_size);
         r->argv[2 + i] = r->keys + i * o->key_size;
         r->lengths[2 + i] = o->key_size;
     }

@@ -237,16 +237,6 @@ static enum err login(struct client *c, const struct client_address *a, struct e
     return rc;
 }
 
-static void name_peer(struct client *c, const struct client_address *a)
-{
-    bool v6 = strchr(a->host, ':') != NULL;
-    if (a->path[0] != '\0')
-        (void)snprintf(c->name, sizeof(c->name), "%s", a->path);
-    else
-        (void)snprintf(c->name, sizeof(c->name), "%s%s%s:%u", v6 ? "[" : "", a->host, v6 ? "]" : "",
-                       (unsigned)a->port);
-}
-
 enum err client_open(struct client **out, const struct client_address *address, unsigned timeout_ms,
                      struct error *e)
 {
@@ -254,7 +244,12 @@ enum err client_open(struct client **out, const struct client_address *address, 
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     c->timeout_ms = timeout_ms;
-    name_peer(c, address);
+    bool v6 = strchr(address->host, ':') != NULL;
+    if (address->path[0] != '\0')
+        (void)snprintf(c->name, sizeof(c->name), "%s", address->path);
+    else
+        (void)snprintf(c->name, sizeof(c->name), "%s%s%s:%u", v6 ? "[" : "", address->host, v6 ? "]" : "",
+                       (unsigned)address->port);
     enum err rc = reach(c, address, e);
     if (rc != ERR_OK)
         rc = error_prefix(e, rc, "cannot reach twinbloomd at %s", c->name);
@@ -279,11 +274,6 @@ void client_close(struct client *c)
     buffer_fini(&c->out);
     tls_free(c->nodes.tls);
     free(c);
-}
-
-static enum err connection_failed(const struct client *c, const struct error *why, struct error *e)
-{
-    return error_set(e, ERR_UNREACHABLE, "the connection to %s failed: %s", c->name, why->text);
 }
 
 /* Send as much as the connection takes. False: it takes no more. *@events: what to wait for. */
@@ -319,24 +309,12 @@ static enum err take(struct client *c, redisReply **out, short *events, struct e
         /* If writing failed, the server may have sent the reason. */
         ssize_t n = transport_read(c->transport, replies_room(&c->replies), REPLIES_CHUNK, &why);
         if (n < 0 || (n == 0 && !sends))
-            return connection_failed(c, &why, e);
+            return error_set(e, ERR_UNREACHABLE, "the connection to %s failed: %s", c->name, why.text);
         *events |= transport_events(c->transport);
         if (n == 0)
             return ERR_OK;
         replies_filled(&c->replies, (size_t)n);
     }
-}
-
-/* The deadline is that of the whole reply, so a server that sends single bytes cannot extend it. */
-static enum err receive(struct client *c, redisReply **out, uint64_t deadline_us, struct error *e)
-{
-    short events = 0;
-    enum err code;
-    while ((code = take(c, out, &events, e)) == ERR_OK && *out == NULL)
-        if (!wait_for(transport_fd(c->transport), events, deadline_us))
-            return error_set(e, ERR_TIMEOUT, "no answer from %s within %g seconds (--timeout)", c->name,
-                             c->timeout_ms / 1000.0);
-    return code;
 }
 
 enum err client_call(struct client *c, redisReply **out, size_t argc, const char **argv,
@@ -394,9 +372,18 @@ enum err client_send(struct client *c, size_t argc, const char **argv, const siz
 
 enum err client_receive(struct client *c, redisReply **out, struct error *e)
 {
+    /* The deadline is that of the whole reply, so a server that sends single bytes cannot extend it. */
+    uint64_t deadline_us = clock_mono_us() + (uint64_t)c->timeout_ms * 1000;
+    short events = 0;
+    enum err code;
     *out = NULL;
     hold_pipe(c, true);
-    enum err code = receive(c, out, clock_mono_us() + (uint64_t)c->timeout_ms * 1000, e);
+    while ((code = take(c, out, &events, e)) == ERR_OK && *out == NULL)
+        if (!wait_for(transport_fd(c->transport), events, deadline_us)) {
+            code = error_set(e, ERR_TIMEOUT, "no answer from %s within %g seconds (--timeout)", c->name,
+                             c->timeout_ms / 1000.0);
+            break;
+        }
     hold_pipe(c, false);
     return code;
 }
@@ -413,69 +400,4 @@ enum err client_take(struct client *c, redisReply **out, struct error *e)
 int client_fd(const struct client *c)
 {
     return transport_fd(c->transport);
-}
-
-/* --- values --- */
-
-const redisReply *client_field(const redisReply *list, const char *name)
-{
-    if (list->type != REDIS_REPLY_ARRAY)
-        return NULL;
-    for (size_t i = 0; i + 1 < list->elements; i += 2) {
-        const redisReply *key = list->element[i];
-        if ((key->type == REDIS_REPLY_STRING || key->type == REDIS_REPLY_STATUS) &&
-            strcmp(key->str, name) == 0)
-            return list->element[i + 1];
-    }
-    return NULL;
-}
-
-bool client_text(const redisReply *list, const char *name, char *out, size_t size)
-{
-    const redisReply *value = client_field(list, name);
-    if (value == NULL)
-        return false;
-    if (value->type == REDIS_REPLY_INTEGER)
-        (void)snprintf(out, size, "%lld", value->integer);
-    else if (value->type == REDIS_REPLY_STRING || value->type == REDIS_REPLY_STATUS)
-        (void)snprintf(out, size, "%s", value->str);
-    else
-        return false;
-    return out[0] != '\0';
-}
-
-bool client_bytes(const redisReply *list, const char *name, const char **bytes, size_t *length)
-{
-    const redisReply *value = client_field(list, name);
-    bool there = value != NULL && (value->type == REDIS_REPLY_STRING || value->type == REDIS_REPLY_STATUS);
-    *bytes = there ? value->str : "";
-    *length = there ? value->len : 0;
-    return *length > 0;
-}
-
-bool client_is(const redisReply *list, const char *name, const char *wanted)
-{
-    char text[64];
-    return client_text(list, name, text, sizeof(text)) && strcmp(text, wanted) == 0;
-}
-
-bool client_count(const redisReply *list, const char *name, uint64_t *out)
-{
-    char text[64];
-    return client_text(list, name, text, sizeof(text)) && number_u64(text, strlen(text), out);
-}
-
-bool client_time(const redisReply *list, const char *name, uint64_t *ms)
-{
-    double seconds;
-    if (!client_decimal(list, name, &seconds) || !(seconds > 0 && seconds < 1e12))
-        return false;
-    *ms = (uint64_t)(seconds * 1000 + 0.5);
-    return true;
-}
-
-bool client_decimal(const redisReply *list, const char *name, double *out)
-{
-    char text[64];
-    return client_text(list, name, text, sizeof(text)) && number_double(text, strlen(text), out);
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <hiredis/hiredis.h>
 #include "base/error.h"
+#include "service/protocol/list.h"
 
 enum { CLIENT_PORT = 6479 };
 
@@ -56,18 +57,4 @@ MUST_CHECK enum err client_receive(struct client *c, redisReply **out, struct er
  * do before client_fd() becomes readable, or writable, again. */
 MUST_CHECK enum err client_take(struct client *c, redisReply **out, struct error *e);
 int client_fd(const struct client *c);
-
-/* The value of @name in a flat list name, value, name, value; NULL: there is none. */
-const redisReply *client_field(const redisReply *list, const char *name);
-
-/* A value as text (cut to @size) or as number; false if it is missing, empty or of another kind. */
-bool client_text(const redisReply *list, const char *name, char *out, size_t size);
-/* The bytes of a string, which may have NULs; false, and no bytes, if it is missing, empty or of another
- * kind. */
-bool client_bytes(const redisReply *list, const char *name, const char **bytes, size_t *length);
-bool client_is(const redisReply *list, const char *name, const char *wanted);
-bool client_count(const redisReply *list, const char *name, uint64_t *out);
-/* Convert a time from Unix seconds to milliseconds. */
-bool client_time(const redisReply *list, const char *name, uint64_t *ms);
-bool client_decimal(const redisReply *list, const char *name, double *out);
 #endif

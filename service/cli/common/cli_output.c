@@ -310,20 +310,14 @@ void json_integer(struct json *j, int64_t value)
     buffer_printf(j->out, "%lld", (long long)value);
 }
 
-/* RFC 8259, section 6. */
-static bool is_json_number(const char *text, size_t length)
+void json_number_or_string(struct json *j, const char *text, size_t length)
 {
-    static regex_t number;
+    static regex_t number; /* RFC 8259, section 6 */
     static bool ready;
     if (!ready)
         ready = regcomp(&number, "^-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?$",
                         REG_EXTENDED | REG_NOSUB) == 0;
-    return ready && strlen(text) == length && regexec(&number, text, 0, NULL, 0) == 0;
-}
-
-void json_number_or_string(struct json *j, const char *text, size_t length)
-{
-    if (!is_json_number(text, length)) {
+    if (!ready || strlen(text) != length || regexec(&number, text, 0, NULL, 0) != 0) {
         json_string(j, text, length);
         return;
     }

@@ -55,15 +55,6 @@ void schema_load(struct schema_shape *out, const char *name)
     }
 }
 
-/* NULL: not listed. */
-static const struct schema_row *find(const struct schema_shape *shape, const char *name)
-{
-    for (size_t i = 0; i < shape->count; i++)
-        if (strcmp(shape->member[i].row.field[MEMBER_NAME], name) == 0)
-            return &shape->member[i].row;
-    return NULL;
-}
-
 /* True if the member's type has @word. @member NULL: false. */
 static bool has(const struct schema_row *member, const char *word)
 {
@@ -84,15 +75,6 @@ bool cli_are_lists(const redisReply *r)
     for (size_t i = 0; good && i < r->elements; i++)
         good = cli_is_list(r->element[i]);
     return good;
-}
-
-static void write_integer(struct json *j, long long value, bool as_text)
-{
-    char text[24];
-    if (as_text)
-        json_string(j, text, (size_t)snprintf(text, sizeof(text), "%lld", value));
-    else
-        json_integer(j, value);
 }
 
 static void write_object(struct json *j, const redisReply *list, const struct schema_shape *shape);
@@ -123,11 +105,14 @@ static bool is_beyond(const redisReply *r)
 /* @member NULL: the value is not listed. */
 static void write_value(struct json *j, const redisReply *r, const struct schema_row *member)
 {
+    char text[24];
     bool name = member != NULL ? has(member, "string") : is_beyond(r);
     if (r->type == REDIS_REPLY_INTEGER && has(member, "boolean"))
         json_bool(j, r->integer != 0);
+    else if (r->type == REDIS_REPLY_INTEGER && name)
+        json_string(j, text, (size_t)snprintf(text, sizeof(text), "%lld", r->integer));
     else if (r->type == REDIS_REPLY_INTEGER)
-        write_integer(j, r->integer, name);
+        json_integer(j, r->integer);
     else if (r->type == REDIS_REPLY_ARRAY)
         write_array(j, r, member);
     else if (r->type == REDIS_REPLY_NIL)
@@ -145,8 +130,12 @@ static void write_object(struct json *j, const redisReply *list, const struct sc
         const redisReply *key = list->element[i];
         if (key->type != REDIS_REPLY_STRING && key->type != REDIS_REPLY_STATUS)
             continue;
+        const struct schema_row *member = NULL; /* not listed */
+        for (size_t k = 0; k < shape->count; k++)
+            if (strcmp(shape->member[k].row.field[MEMBER_NAME], key->str) == 0)
+                member = &shape->member[k].row;
         json_name(j, key->str);
-        write_value(j, list->element[i + 1], find(shape, key->str));
+        write_value(j, list->element[i + 1], member);
     }
     json_close(j, '}');
 }

@@ -53,21 +53,21 @@ const char *sheet_seconds(double seconds, char out[OUTPUT_TEXT_SIZE])
 static bool bound_is_quiet(const redisReply *list)
 {
     double bound, promised;
-    return client_decimal(list, "error_rate_bound", &bound) &&
-           client_decimal(list, "error_rate", &promised) && bound <= promised;
+    return list_decimal(list, "error_rate_bound", &bound) && list_decimal(list, "error_rate", &promised) &&
+           bound <= promised;
 }
 
 /* A filter without a source can never be verified. */
 static bool never_verifiable(const redisReply *list)
 {
     uint64_t sourced;
-    return client_count(list, "has_source", &sourced) && sourced == 0;
+    return list_count(list, "has_source", &sourced) && sourced == 0;
 }
 
 /* True if the value exists but the service does not know it. */
 static bool is_unknown(const redisReply *list, const char *field)
 {
-    const redisReply *value = client_field(list, field);
+    const redisReply *value = list_field(list, field);
     return value != NULL && value->type == REDIS_REPLY_NIL;
 }
 
@@ -79,7 +79,7 @@ static bool is_hidden(const redisReply *list, const char *field, const char *usu
         return strcmp(field, "degraded_at") == 0 || strcmp(field, "verified_at") == 0 ||
                strcmp(field, "source_rows_at") == 0 ||
                strcmp(field, "folded_at") == 0; /* not now, or never */
-    if (!client_text(list, field, text, sizeof(text)) || (usual[0] != '\0' && strcmp(usual, text) == 0))
+    if (!list_text(list, field, text, sizeof(text)) || (usual[0] != '\0' && strcmp(usual, text) == 0))
         return true;
     return (strcmp(field, "error_rate_bound") == 0 && bound_is_quiet(list)) ||
            (strcmp(field, "verification") == 0 && never_verifiable(list));
@@ -133,9 +133,9 @@ static const char *show(const redisReply *list, const char *field, const char *k
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         if (strcmp(kinds[i].name, kind) != 0)
             continue;
-        if (kinds[i].whole != NULL && client_count(list, field, &n))
+        if (kinds[i].whole != NULL && list_count(list, field, &n))
             return kinds[i].whole(n, out);
-        if (kinds[i].decimal != NULL && client_decimal(list, field, &d))
+        if (kinds[i].decimal != NULL && list_decimal(list, field, &d))
             return kinds[i].decimal(d, out);
     }
     return NULL;
@@ -149,20 +149,20 @@ static void sheet_cells(const struct cli *cli, struct table *t, const char *cons
     size_t length;
     char text[512] = "unknown", number[OUTPUT_TEXT_SIZE], label[64], bar[2 * OUTPUT_TEXT_SIZE + 1];
     double fill;
-    (void)client_text(list, field, text, sizeof(text));
+    (void)list_text(list, field, text, sizeof(text));
     enum output_color color = strcmp(kind, "colored") == 0   ? sheet_color(text)
                               : strcmp(kind, "warning") == 0 ? COLOR_WARN
                                                              : COLOR_NONE;
     (void)snprintf(label, sizeof(label), "  %s", row[MEMBER_LABEL]);
     table_cell(t, COLOR_QUIET, label);
     const char *shown = show(list, field, kind, number);
-    if (shown != NULL && cli->terminal && strcmp(kind, "fill") == 0 && client_decimal(list, field, &fill)) {
+    if (shown != NULL && cli->terminal && strcmp(kind, "fill") == 0 && list_decimal(list, field, &fill)) {
         (void)snprintf(text, sizeof(text), "%s %s", output_bar(fill, BAR_WIDTH, bar), shown);
         shown = text;
     }
     if (shown != NULL)
         table_cell(t, COLOR_NONE, shown);
-    else if (client_bytes(list, field, &bytes, &length))
+    else if (list_bytes(list, field, &bytes, &length))
         bytes_cell(t, color, bytes, length); /* the whole, which may be long */
     else
         sheet_word_cell(t, color, text);
@@ -172,14 +172,14 @@ void sheet_name_cell(struct table *t, const redisReply *list, const char *field)
 {
     const char *bytes;
     size_t length;
-    (void)client_bytes(list, field, &bytes, &length);
+    (void)list_bytes(list, field, &bytes, &length);
     bytes_cell(t, COLOR_NONE, bytes, length);
 }
 
 void sheet_text_cell(struct table *t, const redisReply *list, const char *field)
 {
     char text[256];
-    bool there = client_text(list, field, text, sizeof(text));
+    bool there = list_text(list, field, text, sizeof(text));
     sheet_word_cell(t, there ? sheet_color(text) : COLOR_QUIET, there ? text : "-");
 }
 
@@ -187,7 +187,7 @@ void sheet_count_cell(struct table *t, const redisReply *list, const char *field
 {
     char text[NUMBER_GROUPED_SIZE];
     uint64_t n;
-    bool there = client_count(list, field, &n);
+    bool there = list_count(list, field, &n);
     table_cell(t, there ? COLOR_NONE : COLOR_QUIET, there ? number_grouped(n, text) : "-");
 }
 
@@ -195,7 +195,7 @@ void sheet_bytes_cell(struct table *t, const redisReply *list, const char *field
 {
     char text[OUTPUT_TEXT_SIZE] = "";
     uint64_t bytes;
-    if (client_count(list, field, &bytes))
+    if (list_count(list, field, &bytes))
         (void)output_bytes(bytes, text);
     table_cell(t, COLOR_NONE, text);
 }

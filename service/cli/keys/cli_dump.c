@@ -419,13 +419,13 @@ static enum err ask_missing(struct restoring *r, struct error *e)
     enum err code = client_call(r->cli->client, &reply, 2, argv, NULL, e);
     if (code != ERR_OK)
         return code;
-    const redisReply *missing = client_field(reply, "missing");
+    const redisReply *missing = list_field(reply, "missing");
     for (size_t i = 0;
          missing != NULL && missing->type == REDIS_REPLY_ARRAY && i < missing->elements && i < RANGES_MAX;
          i++)
         r->range[r->range_count++] = (uint64_t)missing->element[i]->integer;
     char state[16] = "";
-    (void)client_text(reply, "state", state, sizeof(state));
+    (void)list_text(reply, "state", state, sizeof(state));
     r->loaded = strcmp(state, "done") == 0;
     if (!r->loaded && missing == NULL)
         code = error_set(e, ERR_REFUSED, "the service has forgotten what it was sent: begin again");

@@ -182,23 +182,18 @@ static bool is_mark(struct split *s, char c, split_fn *fn, void *arg, enum err *
     return false;
 }
 
-static enum err feed_csv(struct split *s, const char *bytes, size_t length, split_fn *fn, void *arg,
-                         struct error *e)
-{
-    enum err code = ERR_OK;
-    for (size_t i = 0; i < length && code == ERR_OK; i++)
-        if (!is_mark(s, bytes[i], fn, arg, &code, e) && code == ERR_OK)
-            code = take(s, bytes[i], fn, arg, e);
-    return code;
-}
-
 /* --- both formats --- */
 
 enum err split_feed(struct split *s, const char *bytes, size_t length, split_fn *fn, void *arg,
                     struct error *e)
 {
-    return s->kind == SPLIT_CSV ? feed_csv(s, bytes, length, fn, arg, e)
-                                : feed_separated(s, bytes, length, fn, arg, e);
+    if (s->kind != SPLIT_CSV)
+        return feed_separated(s, bytes, length, fn, arg, e);
+    enum err code = ERR_OK;
+    for (size_t i = 0; i < length && code == ERR_OK; i++)
+        if (!is_mark(s, bytes[i], fn, arg, &code, e) && code == ERR_OK)
+            code = take(s, bytes[i], fn, arg, e);
+    return code;
 }
 
 enum err split_end(struct split *s, split_fn *fn, void *arg, struct error *e)

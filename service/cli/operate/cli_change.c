@@ -12,16 +12,6 @@ enum { JOB_ID_MAX = 2048 /* bytes; a name has at most 512, escaped */ };
 
 /* --- confirmation of what cannot be undone --- */
 
-/* Print @question up to its %s, the filter's name escaped, and the rest. */
-static void put_question(const struct cli *cli, const char *question)
-{
-    const char *name = strstr(question, "%s");
-    struct buffer b = {0};
-    output_escape(&b, cli->arguments[0], strlen(cli->arguments[0]));
-    (void)fprintf(stderr, "%.*s%s%s [y/N] ", (int)(name - question), question, buffer_text(&b), name + 2);
-    buffer_fini(&b);
-}
-
 int cli_confirm(const struct cli *cli, const char *why, const char *question)
 {
     char line[16];
@@ -30,7 +20,11 @@ int cli_confirm(const struct cli *cli, const char *why, const char *question)
     if (isatty(STDIN_FILENO) != 1)
         return cli_fail(CLI_USAGE, "%s %s, and standard input is not a terminal; confirm with --yes",
                         cli->command, why);
-    put_question(cli, question);
+    const char *name = strstr(question, "%s"); /* of the filter, escaped */
+    struct buffer b = {0};
+    output_escape(&b, cli->arguments[0], strlen(cli->arguments[0]));
+    (void)fprintf(stderr, "%.*s%s%s [y/N] ", (int)(name - question), question, buffer_text(&b), name + 2);
+    buffer_fini(&b);
     if (fgets(line, sizeof(line), stdin) != NULL && (line[0] == 'y' || line[0] == 'Y'))
         return CLI_OK;
     return cli_fail(CLI_NO, "nothing was changed");
@@ -68,21 +62,6 @@ static const struct control controls[] = {
      "Keys of %s that Redis has lost will be reported absent. Accept that?"},
 };
 
-static const struct control *find(const char *command)
-{
-    size_t i = 0;
-    while (strcmp(controls[i].command, command) != 0)
-        i++;
-    return &controls[i];
-}
-
-/* *@rows 0: no limit. */
-static bool parse_rows(const char *text, uint64_t *rows)
-{
-    *rows = 0;
-    return strcmp(text, "0") == 0 || strcmp(text, "none") == 0 || output_parse_count(text, rows);
-}
-
 static void say(const struct cli *cli, const struct control *c, const uint64_t *rows)
 {
     char number[NUMBER_GROUPED_SIZE];
@@ -110,7 +89,7 @@ static bool job_of_now(struct cli *cli, const struct control *c, char *id, size_
     redisReply *status = cli_send(cli, 2, argv);
     if (status == NULL)
         return false;
-    (void)client_text(status, "job_id", id, size);
+    (void)list_text(status, "job_id", id, size);
     freeReplyObject(status);
     return true;
 }
@@ -119,7 +98,9 @@ static bool job_of_now(struct cli *cli, const struct control *c, char *id, size_
  * throttle, else NULL. */
 static int control(struct cli *cli, size_t argc, const char **argv, const uint64_t *rows)
 {
-    const struct control *c = find(cli->command);
+    const struct control *c = controls;
+    while (strcmp(c->command, cli->command) != 0)
+        c++;
     struct error e = {""};
     argv[0] = c->verb;
     argv[1] = cli->arguments[0];
@@ -151,11 +132,12 @@ int cli_control(struct cli *cli)
 int cli_throttle(struct cli *cli)
 {
     char text[32];
-    uint64_t rows;
+    const char *wanted = cli->arguments[1];
+    uint64_t rows = 0; /* no limit */
     const char *argv[5] = {[2] = text};
-    if (!parse_rows(cli->arguments[1], &rows))
+    if (strcmp(wanted, "0") != 0 && strcmp(wanted, "none") != 0 && !output_parse_count(wanted, &rows))
         return cli_fail(CLI_USAGE, "%s: expected rows a second, such as 5000 or 5k, or none for no limit",
-                        cli->arguments[1]);
+                        wanted);
     (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)rows);
     return control(cli, 3, argv, &rows);
 }

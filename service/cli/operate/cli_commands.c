@@ -64,7 +64,7 @@ int cli_plan(struct cli *cli)
     else
         cli_print_plan(cli, reply);
     uint64_t fits = 0;
-    bool no = client_count(reply, "fits", &fits) && fits == 0;
+    bool no = list_count(reply, "fits", &fits) && fits == 0;
     freeReplyObject(reply);
     return no ? CLI_NO : CLI_OK;
 }
@@ -86,11 +86,11 @@ static int dry_run(struct cli *cli)
         return cli->failure;
     if (cli->json) {
         cli_print_json(reply, "plan");
-    } else if (client_field(reply, "capacity") != NULL) { /* otherwise no plan was made */
+    } else if (list_field(reply, "capacity") != NULL) { /* otherwise no plan was made */
         cli_print_plan(cli, reply);
         cli_print_steps(cli, reply);
     }
-    bool no = client_text(reply, "refused", refused, sizeof(refused));
+    bool no = list_text(reply, "refused", refused, sizeof(refused));
     freeReplyObject(reply);
     if (!no)
         return CLI_OK;
@@ -133,7 +133,7 @@ static bool is_unfinished(struct cli *cli, bool *unfinished)
     redisReply *status = status_before(cli);
     if (status == NULL)
         return false;
-    (void)client_text(status, "job_state", state, sizeof(state));
+    (void)list_text(status, "job_state", state, sizeof(state));
     *unfinished = strcmp(state, "running") == 0 || strcmp(state, "waiting") == 0;
     freeReplyObject(status);
     return true;

@@ -101,22 +101,6 @@ static int show(struct cli *cli, char **patterns, size_t count)
     return code;
 }
 
-/* Show what was set: each key literally, as the name of a filter may have characters of a pattern. */
-static int show_set(struct cli *cli, char **pairs, size_t count)
-{
-    struct buffer patterns = {0};
-    for (size_t i = 0; i < count; i++) {
-        names_literally(&patterns, pairs[2 * i], strlen(pairs[2 * i]));
-        buffer_append(&patterns, "", 1);
-    }
-    char *at = patterns.data;
-    for (size_t i = 0; i < count && !buffer_failed(&patterns); i++, at += strlen(at) + 1)
-        pairs[i] = at;
-    int code = buffer_failed(&patterns) ? cli_fail_with(ERR_NOMEM, "out of memory") : show(cli, pairs, count);
-    buffer_fini(&patterns);
-    return code;
-}
-
 static int set(struct cli *cli, char **pairs, size_t count)
 {
     if (count == 0 || count % 2 != 0)
@@ -125,7 +109,19 @@ static int set(struct cli *cli, char **pairs, size_t count)
     if (reply == NULL)
         return cli->failure;
     freeReplyObject(reply);
-    return show_set(cli, pairs, count / 2);
+    /* Show what was set: each key literally, as the name of a filter may have characters of a pattern. */
+    struct buffer patterns = {0};
+    for (size_t i = 0; i < count; i += 2) {
+        names_literally(&patterns, pairs[i], strlen(pairs[i]));
+        buffer_append(&patterns, "", 1);
+    }
+    char *at = patterns.data;
+    for (size_t i = 0; i < count / 2 && !buffer_failed(&patterns); i++, at += strlen(at) + 1)
+        pairs[i] = at;
+    int code =
+        buffer_failed(&patterns) ? cli_fail_with(ERR_NOMEM, "out of memory") : show(cli, pairs, count / 2);
+    buffer_fini(&patterns);
+    return code;
 }
 
 int cli_config(struct cli *cli)

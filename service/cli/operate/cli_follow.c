@@ -21,8 +21,8 @@ bool cli_job_holds(const redisReply *status)
 {
     char step[64];
     uint64_t hold;
-    return client_text(status, "job_step", step, sizeof(step)) && strcmp(step, "hold") == 0 &&
-           client_count(status, "job_hold", &hold) && hold == 1;
+    return list_text(status, "job_step", step, sizeof(step)) && strcmp(step, "hold") == 0 &&
+           list_count(status, "job_hold", &hold) && hold == 1;
 }
 
 static const char *count(uint64_t n, bool narrow, char out[OUTPUT_TEXT_SIZE])
@@ -35,9 +35,9 @@ static void rows(struct buffer *line, const redisReply *status, unsigned columns
     char a[OUTPUT_TEXT_SIZE], b[OUTPUT_TEXT_SIZE], c[OUTPUT_TEXT_SIZE];
     bool narrow = columns != 0 && columns < NARROW;
     uint64_t done, total;
-    if (!client_count(status, "job_rows", &done))
+    if (!list_count(status, "job_rows", &done))
         return;
-    if (!client_count(status, "job_rows_total", &total) || total == 0) {
+    if (!list_count(status, "job_rows_total", &total) || total == 0) {
         if (done != 0)
             buffer_printf(line, "  %s rows", count(done, narrow, a));
         return;
@@ -55,7 +55,7 @@ static void rows(struct buffer *line, const redisReply *status, unsigned columns
 static void words(struct buffer *line, const redisReply *status, const char *before, const char *field)
 {
     char text[512];
-    if (!client_text(status, field, text, sizeof(text)))
+    if (!list_text(status, field, text, sizeof(text)))
         return;
     buffer_puts(line, before);
     output_escape(line, text, strlen(text));
@@ -67,21 +67,21 @@ void follow_line(struct buffer *line, const redisReply *status, unsigned columns
     bool narrow = columns != 0 && columns < NARROW;
     uint64_t n = 0;
     double rate, left;
-    words(line, status, "", client_text(status, "job_step", text, sizeof(text)) ? "job_step" : "job_state");
+    words(line, status, "", list_text(status, "job_step", text, sizeof(text)) ? "job_step" : "job_state");
     rows(line, status, columns);
-    bool reads = client_text(status, "job_step", text, sizeof(text)) && strcmp(text, "scan") == 0;
-    if (reads && client_decimal(status, "job_rows_per_second", &rate) && rate >= 0.5 && rate < 1e18)
+    bool reads = list_text(status, "job_step", text, sizeof(text)) && strcmp(text, "scan") == 0;
+    if (reads && list_decimal(status, "job_rows_per_second", &rate) && rate >= 0.5 && rate < 1e18)
         buffer_printf(line, "  %s rows/s", count((uint64_t)(rate + 0.5), narrow, a));
-    if (reads && client_decimal(status, "job_eta_seconds", &left) && left >= 0.5 && left < 1e15)
+    if (reads && list_decimal(status, "job_eta_seconds", &left) && left >= 0.5 && left < 1e15)
         buffer_printf(line, "  ETA %s", output_duration((uint64_t)(left + 0.5), a));
-    if (client_count(status, "job_paused", &n) && n == 1)
+    if (list_count(status, "job_paused", &n) && n == 1)
         buffer_puts(line, "  paused");
     words(line, status, "  waiting for ", "job_waiting_for");
-    if (!client_text(status, "job_waiting_for", text, sizeof(text)))
+    if (!list_text(status, "job_waiting_for", text, sizeof(text)))
         words(line, status, "  ", "job_throttle_reason");
     if (cli_job_holds(status))
         buffer_puts(line, "  until \"twinbloom cutover\"");
-    if (client_text(status, "job_state", text, sizeof(text)) && strcmp(text, "running") != 0)
+    if (list_text(status, "job_state", text, sizeof(text)) && strcmp(text, "running") != 0)
         buffer_printf(line, "  %s", text);
     words(line, status, "  reason: ", "job_reason");
 }
@@ -116,8 +116,8 @@ struct follow {
 static struct job_id id_of(const redisReply *status)
 {
     struct job_id id = {"", ""};
-    (void)client_text(status, "job_token", id.token, sizeof(id.token));
-    (void)client_text(status, "job_started_at", id.started, sizeof(id.started));
+    (void)list_text(status, "job_token", id.token, sizeof(id.token));
+    (void)list_text(status, "job_started_at", id.started, sizeof(id.started));
     return id;
 }
 
@@ -130,21 +130,6 @@ static bool same_job(const struct job_id *a, const struct job_id *b)
     return strcmp(a->token, b->token) == 0;
 }
 
-static bool same_id(const struct job_id *a, const struct job_id *b)
-{
-    return strcmp(a->token, b->token) == 0 && strcmp(a->started, b->started) == 0;
-}
-
-/* The length that fits into one line of the terminal: a longer line would wrap, and \r would not return to
- * its beginning. */
-static size_t fitting(const char *text, size_t length)
-{
-    size_t at = 0, columns = output_columns();
-    for (size_t used = 1; at < length && used < columns; used++)
-        at += utf8_sequence(text + at, length - at);
-    return at;
-}
-
 /* In a file a line is repeated seldom: a job may wait for hours, and that says that the command still does.
  */
 static void show_text(struct follow *f, const char *text, bool now)
@@ -154,7 +139,11 @@ static void show_text(struct follow *f, const char *text, bool now)
     if (f->cli->json)
         return;
     if (f->cli->terminal) {
-        (void)printf("\r%.*s\033[K", (int)fitting(text, strlen(text)), text);
+        /* A line that is longer than the terminal's would wrap, and \r would not return to its beginning. */
+        size_t fits = 0, length = strlen(text), columns = output_columns();
+        for (size_t used = 1; fits < length && used < columns; used++)
+            fits += utf8_sequence(text + fits, length - fits);
+        (void)printf("\r%.*s\033[K", (int)fits, text);
         f->line_open = true;
     } else if (now || time - f->last_line_us >= (same ? SAME_LINE_US : LINE_US)) {
         (void)puts(text);
@@ -168,7 +157,7 @@ static void show_progress(struct follow *f, const redisReply *status)
 {
     char step[64] = "";
     struct buffer line = {0};
-    (void)client_text(status, "job_step", step, sizeof(step));
+    (void)list_text(status, "job_step", step, sizeof(step));
     bool changed = strcmp(step, f->last_step) != 0;
     memcpy(f->last_step, step, sizeof(step));
     follow_line(&line, status, f->cli->terminal ? output_columns() : 0);
@@ -191,17 +180,17 @@ static void print_end(const struct follow *f, const redisReply *status, const ch
     double rate;
     struct buffer b = {0};
     bool rebuilt = strcmp(f->job, "rebuild") == 0;
-    if (client_time(status, "job_started_at", &from) && client_time(status, end, &to) && to >= from)
+    if (list_time(status, "job_started_at", &from) && list_time(status, end, &to) && to >= from)
         buffer_printf(&b, " after %s", output_duration((to - from) / 1000, a));
-    if (!rebuilt && client_count(status, "job_verified_keys", &n))
+    if (!rebuilt && list_count(status, "job_verified_keys", &n))
         buffer_printf(&b, ", %s keys looked up", number_grouped(n, a));
-    if (client_count(status, "job_verify_added", &n) && (!rebuilt || n > 0))
+    if (list_count(status, "job_verify_added", &n) && (!rebuilt || n > 0))
         buffer_printf(&b, ", %s missing and added", number_grouped(n, a));
-    if (rebuilt && client_count(status, "job_rows", &n))
+    if (rebuilt && list_count(status, "job_rows", &n))
         buffer_printf(&b, ", %s rows", number_grouped(n, a));
-    if (rebuilt && client_count(status, "generation", &n))
+    if (rebuilt && list_count(status, "generation", &n))
         buffer_printf(&b, ", generation %llu serves", (unsigned long long)n);
-    if (client_decimal(status, "job_false_positive_rate", &rate))
+    if (list_decimal(status, "job_false_positive_rate", &rate))
         buffer_printf(&b, ", %s false positives", output_rate(rate, a));
     (void)printf("The %s of %s %s%s.\n", f->job, f->cli->arguments[0], what, buffer_text(&b));
     buffer_fini(&b);
@@ -234,9 +223,9 @@ static int finish(struct follow *f, const redisReply *status, const char *state)
             print_end(f, status, strcmp(state, "done") == 0 ? "is done" : "is healed", "job_finished_at");
         return CLI_OK;
     }
-    (void)client_text(status, "job_error", why, sizeof(why));
+    (void)list_text(status, "job_error", why, sizeof(why));
     output_escape(&b, why, strlen(why));
-    (void)cli_fail_as(CLI_FAILED, client_text(status, "job_error_code", code, sizeof(code)) ? code : "failed",
+    (void)cli_fail_as(CLI_FAILED, list_text(status, "job_error_code", code, sizeof(code)) ? code : "failed",
                       "the %s of %s %s%s%s", f->job, f->cli->arguments[0],
                       strcmp(state, "failed") == 0 ? "failed" : "was aborted", why[0] == '\0' ? "" : ": ",
                       buffer_text(&b));
@@ -250,9 +239,9 @@ static int judge_hold(struct follow *f, const redisReply *status)
 {
     const char *filter = f->cli->arguments[0];
     uint64_t switched = 0, built = 0, serving = 0;
-    (void)client_time(status, "job_switched_at", &switched);
-    (void)client_count(status, "job_generation", &built);
-    (void)client_count(status, "generation", &serving);
+    (void)list_time(status, "job_switched_at", &switched);
+    (void)list_count(status, "job_generation", &built);
+    (void)list_count(status, "generation", &serving);
     if (switched == 0 && !f->cli->hold)
         return -1;
     end_line(f);
@@ -275,9 +264,10 @@ static int judge(struct follow *f, const redisReply *status)
 {
     struct job_id id = id_of(status);
     char state[32] = "none";
-    (void)client_text(status, "job_state", state, sizeof(state));
+    (void)list_text(status, "job_state", state, sizeof(state));
     if (!f->ours_known) {
-        if (same_id(&id, &f->before) || (id.token[0] == '\0' && id.started[0] == '\0')) {
+        bool same = strcmp(id.token, f->before.token) == 0 && strcmp(id.started, f->before.started) == 0;
+        if (same || (id.token[0] == '\0' && id.started[0] == '\0')) {
             if (clock_mono_us() - f->quiet_since_us < PATIENCE_US)
                 return -1;
             end_line(f);
@@ -295,7 +285,7 @@ static int judge(struct follow *f, const redisReply *status)
         strcmp(state, "aborted") == 0)
         return finish(f, status, state);
     uint64_t until;
-    if (client_time(status, "job_grace_ends_at", &until))
+    if (list_time(status, "job_grace_ends_at", &until))
         return serves(f, status, until);
     f->quiet_since_us = clock_mono_us();
     int code = cli_job_holds(status) ? judge_hold(f, status) : -1;

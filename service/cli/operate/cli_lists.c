@@ -12,7 +12,7 @@ static void took_cell(struct table *t, const redisReply *run)
 {
     char text[OUTPUT_TEXT_SIZE] = "-";
     uint64_t started, finished;
-    if (client_time(run, "started_at", &started) && client_time(run, "finished_at", &finished) &&
+    if (list_time(run, "started_at", &started) && list_time(run, "finished_at", &finished) &&
         finished >= started)
         (void)output_duration((finished - started + 500) / 1000, text);
     table_cell(t, COLOR_NONE, text);
@@ -22,7 +22,7 @@ static void started_cell(struct table *t, const redisReply *run)
 {
     char text[OUTPUT_TEXT_SIZE] = "-";
     uint64_t started;
-    if (client_time(run, "started_at", &started))
+    if (list_time(run, "started_at", &started))
         (void)output_time(started / 1000, text);
     table_cell(t, COLOR_NONE, text);
 }
@@ -31,10 +31,10 @@ static void started_cell(struct table *t, const redisReply *run)
 static void generations_cell(struct table *t, const redisReply *run)
 {
     char outcome[16] = "", from[24] = "?", to[24] = "", text[64];
-    bool done = client_text(run, "outcome", outcome, sizeof(outcome)) &&
+    bool done = list_text(run, "outcome", outcome, sizeof(outcome)) &&
                 (strcmp(outcome, "done") == 0 || strcmp(outcome, "healed") == 0);
-    (void)client_text(run, "generation_from", from, sizeof(from));
-    bool used = done && client_text(run, "generation", to, sizeof(to));
+    (void)list_text(run, "generation_from", from, sizeof(from));
+    bool used = done && list_text(run, "generation", to, sizeof(to));
     (void)snprintf(text, sizeof(text), "%s%s%s", from, used ? " -> " : "", used ? to : "");
     sheet_word_cell(t, COLOR_NONE, text);
 }
@@ -42,8 +42,8 @@ static void generations_cell(struct table *t, const redisReply *run)
 static void why_cell(struct table *t, const redisReply *run)
 {
     char reason[512] = "", error[1024] = "", text[1600];
-    (void)client_text(run, "reason", reason, sizeof(reason));
-    bool failed = client_text(run, "error", error, sizeof(error));
+    (void)list_text(run, "reason", reason, sizeof(reason));
+    bool failed = list_text(run, "error", error, sizeof(error));
     (void)snprintf(text, sizeof(text), "%s%s%s", reason, failed ? ": " : "", error);
     sheet_word_cell(t, COLOR_NONE, text);
 }
@@ -73,8 +73,8 @@ int cli_history(struct cli *cli)
 static void version_cell(struct table *t, const redisReply *node)
 {
     char server[16] = "", version[64] = "", text[96];
-    bool known = client_text(node, "version", version, sizeof(version));
-    (void)client_text(node, "server", server, sizeof(server));
+    bool known = list_text(node, "version", version, sizeof(version));
+    (void)list_text(node, "server", server, sizeof(server));
     (void)snprintf(text, sizeof(text), "%s %s", strcmp(server, "valkey") == 0 ? "Valkey" : "Redis", version);
     sheet_word_cell(t, known ? COLOR_NONE : COLOR_QUIET, known ? text : "-");
 }
@@ -84,8 +84,8 @@ static void memory_cells(struct table *t, const redisReply *node)
 {
     char text[OUTPUT_TEXT_SIZE];
     uint64_t used = 0, limit = 0;
-    bool known = client_count(node, "used_bytes", &used);
-    bool told = client_count(node, "maxmemory_bytes", &limit);
+    bool known = list_count(node, "used_bytes", &used);
+    bool told = list_count(node, "maxmemory_bytes", &limit);
     bool tight = known && limit != 0 && (double)used > 0.95 * (double)limit;
     table_cell(t,
                tight   ? COLOR_BAD
@@ -102,8 +102,8 @@ static void error_cell(struct table *t, const redisReply *node)
 {
     char error[512] = "", when[OUTPUT_TEXT_SIZE] = "", text[640];
     uint64_t at_ms;
-    bool any = client_text(node, "error", error, sizeof(error));
-    if (client_time(node, "error_at", &at_ms))
+    bool any = list_text(node, "error", error, sizeof(error));
+    if (list_time(node, "error_at", &at_ms))
         (void)output_time(at_ms / 1000, when);
     (void)snprintf(text, sizeof(text), "%s %s", when, error);
     sheet_word_cell(t, any ? COLOR_WARN : COLOR_QUIET, any ? text : "-");
@@ -128,7 +128,7 @@ static void print_nodes(const struct cli *cli, const redisReply *nodes)
 static bool all_up(const struct cli *cli UNUSED, const redisReply *nodes)
 {
     for (size_t i = 0; i < nodes->elements; i++)
-        if (client_is(nodes->element[i], "state", "down"))
+        if (list_is(nodes->element[i], "state", "down"))
             return false;
     return true;
 }
@@ -145,7 +145,7 @@ enum { DOCTOR_OK, DOCTOR_WARNING, DOCTOR_PROBLEM, DOCTOR_STATES };
 static int state_of(const redisReply *finding)
 {
     char state[16] = "";
-    (void)client_text(finding, "state", state, sizeof(state));
+    (void)list_text(finding, "state", state, sizeof(state));
     return strcmp(state, "ok") == 0        ? DOCTOR_OK
            : strcmp(state, "warning") == 0 ? DOCTOR_WARNING
                                            : DOCTOR_PROBLEM;
@@ -155,7 +155,7 @@ static int state_of(const redisReply *finding)
 static const char *field(struct buffer *b, const redisReply *finding, const char *name)
 {
     char text[2048] = "";
-    (void)client_text(finding, name, text, sizeof(text));
+    (void)list_text(finding, name, text, sizeof(text));
     buffer_clear(b);
     output_escape(b, text, strlen(text));
     return buffer_text(b);
@@ -211,7 +211,7 @@ static void plain_cell(struct table *t, const redisReply *list, const char *fiel
 {
     char text[32] = "-";
     uint64_t n;
-    bool there = client_count(list, field, &n);
+    bool there = list_count(list, field, &n);
     if (there)
         (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
     bool late = there && n > 0 && strcmp(field, "behind") == 0;
@@ -222,14 +222,14 @@ static void time_cell(struct table *t, const redisReply *list, const char *field
 {
     char text[OUTPUT_TEXT_SIZE] = "-";
     uint64_t ms;
-    if (client_count(list, field, &ms))
+    if (list_count(list, field, &ms))
         (void)output_duration(ms / 1000, text);
     table_cell(t, COLOR_NONE, text);
 }
 
 static void jobs_cell(struct table *t, const redisReply *list)
 {
-    const redisReply *jobs = client_field(list, "jobs");
+    const redisReply *jobs = list_field(list, "jobs");
     struct buffer b = {0};
     for (size_t i = 0; jobs != NULL && i < jobs->elements; i++) {
         buffer_puts(&b, i > 0 ? "," : "");
@@ -244,9 +244,9 @@ static void health_cell(struct table *t, const redisReply *list)
 {
     char redis[256] = "", postgres[256] = "";
     struct buffer b = {0};
-    bool gone = client_is(list, "state", "gone");
-    (void)client_text(list, "redis", redis, sizeof(redis));
-    (void)client_text(list, "postgres", postgres, sizeof(postgres));
+    bool gone = list_is(list, "state", "gone");
+    (void)list_text(list, "redis", redis, sizeof(redis));
+    (void)list_text(list, "postgres", postgres, sizeof(postgres));
     bool redis_ok = strcmp(redis, "ok") == 0;
     bool postgres_ok = strcmp(postgres, "ok") == 0 || strcmp(postgres, "none") == 0;
     if (!redis_ok)
@@ -266,8 +266,8 @@ static void epoch_cell(struct table *t, const redisReply *list)
 {
     char text[48] = "-";
     uint64_t epoch;
-    bool late = client_is(list, "current", "0");
-    if (client_count(list, "epoch", &epoch))
+    bool late = list_is(list, "current", "0");
+    if (list_count(list, "epoch", &epoch))
         (void)snprintf(text, sizeof(text), "%llu%s", (unsigned long long)epoch, late ? " (behind)" : "");
     table_cell(t, late ? COLOR_WARN : COLOR_NONE, text);
 }
@@ -307,7 +307,7 @@ static bool all_current(const struct cli *cli, const redisReply *all)
 {
     bool current = true;
     for (size_t i = 0; cli->count > 0 && i < all->elements; i++)
-        current &= client_is(all->element[i], "state", "gone") || !client_is(all->element[i], "current", "0");
+        current &= list_is(all->element[i], "state", "gone") || !list_is(all->element[i], "current", "0");
     return current;
 }
 

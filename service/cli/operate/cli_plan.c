@@ -14,41 +14,37 @@ static void node_cells(struct table *t, const redisReply *node)
 {
     char text[128] = "", shown[NUMBER_GROUPED_SIZE] = "";
     uint64_t limit = 0, used = 0, shards = 0;
-    (void)client_text(node, "node", text, sizeof(text));
+    (void)list_text(node, "node", text, sizeof(text));
     sheet_word_cell(t, COLOR_NONE, text);
-    table_cell(t, COLOR_NONE, client_count(node, "shards", &shards) ? number_grouped(shards, shown) : "");
+    table_cell(t, COLOR_NONE, list_count(node, "shards", &shards) ? number_grouped(shards, shown) : "");
     sheet_bytes_cell(t, node, "before_bytes");
     sheet_bytes_cell(t, node, "during_bytes");
     sheet_bytes_cell(t, node, "after_bytes");
     sheet_bytes_cell(t, node, "used_bytes");
-    bool known = client_count(node, "used_during_bytes", &used) && client_count(node, "limit_bytes", &limit);
+    bool known = list_count(node, "used_during_bytes", &used) && list_count(node, "limit_bytes", &limit);
     (void)output_bytes(used, text);
     table_cell(t, known && limit != 0 && used > limit ? COLOR_BAD : COLOR_NONE, known ? text : "");
-    bool told = client_count(node, "maxmemory_bytes", &limit);
+    bool told = list_count(node, "maxmemory_bytes", &limit);
     if (told && limit != 0)
         table_cell(t, COLOR_NONE, output_bytes(limit, text));
     else
         table_cell(t, COLOR_QUIET, told ? "none" : "unknown");
 }
 
-/* Print what the filter occupies on each node before, during and after the rebuild, and each node's total now
- * and then. */
-static void print_nodes(const struct cli *cli, const redisReply *nodes)
+void cli_print_plan(const struct cli *cli, const redisReply *plan)
 {
+    /* What the filter occupies on each node before, during and after the rebuild, and each node's total now
+     * and then. */
     static const struct sheet_column columns[] = {
         {"NODE", .own = node_cells},  {"SHARDS", .right = true},    {"BEFORE", .right = true},
         {"DURING", .right = true},    {"AFTER", .right = true},     {"USED NOW", .right = true},
         {"USED THEN", .right = true}, {"MAXMEMORY", .right = true}, {.title = NULL}};
+    sheet_print(cli, "plan", plan);
+    const redisReply *nodes = list_field(plan, "per_node");
+    if (nodes == NULL || nodes->type != REDIS_REPLY_ARRAY || nodes->elements == 0)
+        return;
     (void)putchar('\n');
     sheet_table(cli, columns, 0, nodes, NULL);
-}
-
-void cli_print_plan(const struct cli *cli, const redisReply *plan)
-{
-    sheet_print(cli, "plan", plan);
-    const redisReply *nodes = client_field(plan, "per_node");
-    if (nodes != NULL && nodes->type == REDIS_REPLY_ARRAY && nodes->elements > 0)
-        print_nodes(cli, nodes);
 }
 
 /* --- the steps of a dry run --- */
@@ -58,16 +54,16 @@ static void step_cells(struct table *t, const redisReply *step)
     char text[256] = "", shown[OUTPUT_TEXT_SIZE] = "";
     double seconds;
     uint64_t rows;
-    (void)client_text(step, "step", text, sizeof(text));
+    (void)list_text(step, "step", text, sizeof(text));
     sheet_word_cell(t, COLOR_NONE, text);
-    table_cell(t, COLOR_NONE, client_count(step, "rows", &rows) ? number_grouped(rows, text) : "");
+    table_cell(t, COLOR_NONE, list_count(step, "rows", &rows) ? number_grouped(rows, text) : "");
     table_cell(t, COLOR_NONE,
-               client_decimal(step, "duration_seconds", &seconds) ? sheet_seconds(seconds, shown) : "");
+               list_decimal(step, "duration_seconds", &seconds) ? sheet_seconds(seconds, shown) : "");
     sheet_bytes_cell(t, step, "memory_before_bytes");
     sheet_bytes_cell(t, step, "memory_peak_bytes");
     sheet_bytes_cell(t, step, "memory_after_bytes");
     text[0] = '\0';
-    (void)client_text(step, "what", text, sizeof(text));
+    (void)list_text(step, "what", text, sizeof(text));
     sheet_word_cell(t, COLOR_QUIET, text);
 }
 
@@ -78,7 +74,7 @@ void cli_print_steps(const struct cli *cli, const redisReply *plan)
         {"TIME", .right = true},        {"REDIS BEFORE", .right = true},
         {"AT ITS PEAK", .right = true}, {"AFTERWARDS", .right = true},
         {"WHAT", .right = false},       {.title = NULL}};
-    const redisReply *steps = client_field(plan, "steps");
+    const redisReply *steps = list_field(plan, "steps");
     if (steps == NULL || steps->type != REDIS_REPLY_ARRAY)
         return;
     (void)putchar('\n');
@@ -89,22 +85,6 @@ void cli_print_steps(const struct cli *cli, const redisReply *plan)
 /* --- plan --keys --- */
 
 enum { NODES_MAX = 10000 };
-
-/* NULL: no memory. */
-static redisReply *reply_of(struct fields *f)
-{
-    struct buffer bytes = {0};
-    struct reply r = {.out = &bytes, .protocol = 2};
-    void *reply = NULL;
-    fields_end(f, &r);
-    redisReader *reader = buffer_failed(&bytes) ? NULL : redisReaderCreate();
-    if (reader != NULL && redisReaderFeed(reader, bytes.data, bytes.length) == REDIS_OK)
-        (void)redisReaderGetReply(reader, &reply);
-    if (reader != NULL)
-        redisReaderFree(reader);
-    buffer_fini(&bytes);
-    return reply;
-}
 
 static void put_filter(struct fields *f, const struct estimate_input *in, const struct estimate *est)
 {
@@ -160,7 +140,11 @@ static void put_nodes(struct fields *f, const struct estimate_input *in, const s
 
 static int show(const struct cli *cli, struct fields *f)
 {
-    redisReply *reply = reply_of(f);
+    struct buffer bytes = {0};
+    struct reply r = {.out = &bytes, .protocol = 2};
+    fields_end(f, &r);
+    redisReply *reply = list_parse(&bytes);
+    buffer_fini(&bytes);
     if (reply == NULL)
         return cli_fail_with(ERR_NOMEM, "out of memory");
     if (cli->json)

@@ -16,12 +16,12 @@ void status_fill_cell(struct table *t, const redisReply *filter)
     double fill;
     double limit = 1;
     enum output_color color = COLOR_QUIET;
-    if (client_decimal(filter, "fill_ratio", &fill)) {
+    if (list_decimal(filter, "fill_ratio", &fill)) {
         if (t->bar != 0)
             (void)output_bar(fill, t->bar, bar);
         (void)snprintf(text, sizeof(text), t->bar != 0 ? "%s %4s" : "%s%s", bar,
                        output_percent(fill, percent));
-        (void)client_decimal(filter, "expand_at_ratio", &limit);
+        (void)list_decimal(filter, "expand_at_ratio", &limit);
         color = fill >= 1 ? COLOR_BAD : limit > 0 && fill >= limit ? COLOR_WARN : COLOR_NONE;
     }
     table_cell(t, color, text);
@@ -33,7 +33,7 @@ void status_rates_cell(struct table *t, const redisReply *filter)
     char now[OUTPUT_TEXT_SIZE], promised[OUTPUT_TEXT_SIZE], text[2 * OUTPUT_TEXT_SIZE + 8] = "-";
     double rate, limit;
     bool known =
-        client_decimal(filter, "expected_error_rate", &rate) && client_decimal(filter, "error_rate", &limit);
+        list_decimal(filter, "expected_error_rate", &rate) && list_decimal(filter, "error_rate", &limit);
     if (known) {
         bool tiny = rate < limit / 1000;
         (void)snprintf(text, sizeof(text), "%s%s of %s", tiny ? "<" : "",
@@ -51,21 +51,21 @@ void status_job_cell(struct table *t, const redisReply *filter)
     char text[192];
     uint64_t rows = 0;
     uint64_t total = 0;
-    (void)client_text(filter, "job_state", state, sizeof(state));
+    (void)list_text(filter, "job_state", state, sizeof(state));
     if (strcmp(state, "none") == 0) {
         table_cell(t, COLOR_QUIET, "-");
         return;
     }
-    bool runs = strcmp(state, "running") == 0 && client_text(filter, "job_step", step, sizeof(step));
+    bool runs = strcmp(state, "running") == 0 && list_text(filter, "job_step", step, sizeof(step));
     if (runs && cli_job_holds(filter)) {
         table_cell(t, COLOR_GOOD, "ready to switch");
         return;
     }
-    if (runs && strcmp(step, "scan") == 0 && client_count(filter, "job_rows", &rows) &&
-        client_count(filter, "job_rows_total", &total) && total != 0)
+    if (runs && strcmp(step, "scan") == 0 && list_count(filter, "job_rows", &rows) &&
+        list_count(filter, "job_rows_total", &total) && total != 0)
         (void)output_percent((double)rows / (double)total, percent);
     uint64_t paused = 0;
-    (void)client_count(filter, "job_paused", &paused);
+    (void)list_count(filter, "job_paused", &paused);
     (void)snprintf(text, sizeof(text), "%s%s%s%s", runs ? step : state, percent[0] == '\0' ? "" : " ",
                    percent, runs && paused == 1 ? ", paused" : "");
     sheet_word_cell(t, sheet_color(state), text);
@@ -75,16 +75,16 @@ void status_job_cell(struct table *t, const redisReply *filter)
 void status_health_cell(struct table *t, const redisReply *filter)
 {
     uint64_t lost = 0;
-    (void)client_count(filter, "lost_shards", &lost);
-    if (client_is(filter, "state", "unreachable"))
+    (void)list_count(filter, "lost_shards", &lost);
+    if (list_is(filter, "state", "unreachable"))
         table_cell(t, COLOR_BAD, "unreachable");
     else if (lost > 0)
         table_cell(t, COLOR_BAD, "lost");
-    else if (client_is(filter, "state", "degraded") || client_is(filter, "degraded", "1"))
+    else if (list_is(filter, "state", "degraded") || list_is(filter, "degraded", "1"))
         table_cell(t, COLOR_BAD, "degraded");
-    else if (!client_is(filter, "state", "serving"))
+    else if (!list_is(filter, "state", "serving"))
         sheet_text_cell(t, filter, "state");
-    else if (client_is(filter, "verification", "failed"))
+    else if (list_is(filter, "verification", "failed"))
         table_cell(t, COLOR_WARN, "keys missed");
     else
         table_cell(t, COLOR_GOOD, "healthy");
@@ -94,9 +94,8 @@ void status_next_cell(struct table *t, const redisReply *filter)
 {
     char text[OUTPUT_TEXT_SIZE] = "-";
     uint64_t at_ms;
-    bool known =
-        (client_is(filter, "state", "not built") && client_time(filter, "next_attempt_at", &at_ms)) ||
-        client_time(filter, "rebuild_expected_at", &at_ms);
+    bool known = (list_is(filter, "state", "not built") && list_time(filter, "next_attempt_at", &at_ms)) ||
+                 list_time(filter, "rebuild_expected_at", &at_ms);
     if (known)
         (void)output_when(at_ms / 1000, clock_wall_us() / 1000000, text);
     table_cell(t, known ? COLOR_NONE : COLOR_QUIET, text);
@@ -107,9 +106,9 @@ void status_short_counts_cell(struct table *t, const redisReply *filter)
 {
     char items[OUTPUT_TEXT_SIZE] = "-", capacity[OUTPUT_TEXT_SIZE] = "-", text[2 * OUTPUT_TEXT_SIZE + 1];
     uint64_t n;
-    if (client_count(filter, "keys", &n))
+    if (list_count(filter, "keys", &n))
         (void)output_count(n, items);
-    if (client_count(filter, "capacity", &n))
+    if (list_count(filter, "capacity", &n))
         (void)output_count(n, capacity);
     (void)snprintf(text, sizeof(text), "%s/%s", items, capacity);
     table_cell(t, COLOR_NONE, text);

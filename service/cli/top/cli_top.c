@@ -57,13 +57,6 @@ static bool take_terminal(struct termios *before)
     return true;
 }
 
-static void give_terminal_back(const struct termios *before)
-{
-    (void)fputs("\033[?25h\033[?1049l", stdout);
-    (void)fflush(stdout);
-    (void)tcsetattr(STDIN_FILENO, TCSANOW, before);
-}
-
 static void draw(struct top *t)
 {
     struct winsize size = {.ws_col = 80, .ws_row = 24};
@@ -229,7 +222,9 @@ int cli_top(struct cli *cli)
      * SIGCONT that accompanies a hang-up cancels the SIGSTOP that it waits for. */
     if (ended == SIGHUP)
         _exit(CLI_INTERRUPTED);
-    give_terminal_back(&before);
+    (void)fputs("\033[?25h\033[?1049l", stdout);
+    (void)fflush(stdout);
+    (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
     forget(&t.now);
     forget(&t.before);
     return leave || ended == SIGINT ? CLI_OK : CLI_INTERRUPTED;

@@ -133,9 +133,9 @@ static const redisReply *find(const redisReply *all, const redisReply *filter)
 {
     const char *name, *other;
     size_t length, other_length;
-    (void)client_bytes(filter, "filter", &name, &length);
+    (void)list_bytes(filter, "filter", &name, &length);
     for (size_t i = 0; all != NULL && i < all->elements; i++) {
-        (void)client_bytes(all->element[i], "filter", &other, &other_length);
+        (void)list_bytes(all->element[i], "filter", &other, &other_length);
         if (other_length == length && memcmp(other, name, length) == 0)
             return all->element[i];
     }
@@ -148,7 +148,7 @@ static void name_cell(struct table *t, const redisReply *filter)
     const char *name;
     struct buffer b = {0};
     size_t at = 0, length, most = t->bar == BAR_WIDE ? NAME_WIDE : NAME_NARROW;
-    (void)client_bytes(filter, "filter", &name, &length);
+    (void)list_bytes(filter, "filter", &name, &length);
     for (size_t used = 0; at < length && used < most; used++) {
         size_t n = utf8_sequence(name + at, length - at);
         at += n == 0 ? 1 : n;
@@ -166,9 +166,9 @@ static void growth_cell(struct table *table, const redisReply *filter)
     char text[OUTPUT_TEXT_SIZE] = "-";
     uint64_t now, before, generation = 0, old = 0;
     const redisReply *last = t->before.at_us == 0 ? NULL : find(t->before.filters, filter);
-    bool same = last != NULL && client_count(filter, "generation", &generation) &&
-                client_count(last, "generation", &old) && generation == old;
-    if (same && client_count(filter, "keys", &now) && client_count(last, "keys", &before) && now >= before &&
+    bool same = last != NULL && list_count(filter, "generation", &generation) &&
+                list_count(last, "generation", &old) && generation == old;
+    if (same && list_count(filter, "keys", &now) && list_count(last, "keys", &before) && now >= before &&
         t->now.at_us > t->before.at_us)
         (void)output_count(
             (uint64_t)((double)(now - before) * 1e6 / (double)(t->now.at_us - t->before.at_us) + 0.5), text);
@@ -208,9 +208,9 @@ static void put_jobs(FILE *to, const struct top *t, unsigned columns)
     bool any = false;
     for (size_t i = 0; t->now.filters != NULL && i < t->now.filters->elements; i++) {
         const redisReply *f = t->now.filters->element[i];
-        bool runs = client_text(f, "job_state", state, sizeof(state)) &&
+        bool runs = list_text(f, "job_state", state, sizeof(state)) &&
                     (strcmp(state, "running") == 0 || strcmp(state, "waiting") == 0);
-        if (!runs || !client_bytes(f, "filter", &name, &length))
+        if (!runs || !list_bytes(f, "filter", &name, &length))
             continue;
         struct buffer line = {0};
         output_escape(&line, name, length);

@@ -190,15 +190,6 @@ static const struct member members[] = {
 
 enum { MEMBERS = sizeof(members) / sizeof(members[0]) };
 
-static enum err take_member(struct http_body *out, enum http_body_kind kind, const char *name,
-                            const json_t *value, struct error *e)
-{
-    for (size_t i = 0; i < MEMBERS; i++)
-        if ((members[i].kinds & kind) != 0 && strcmp(members[i].name, name) == 0)
-            return members[i].take(&(struct parse){.out = out, .member = &members[i], .e = e}, value);
-    return error_set(e, ERR_RANGE, "'%.100s' is not a member that this route takes", name);
-}
-
 /* --- the whole body --- */
 
 static enum err check_whole(const struct http_body *b, enum http_body_kind kind, const json_t *root,
@@ -223,7 +214,12 @@ static enum err take_object(struct http_body *out, enum http_body_kind kind, jso
         return error_set(e, ERR_RANGE, "the body is not an object");
     json_object_foreach(root, name, value)
     {
-        enum err code = take_member(out, kind, name, value, e);
+        size_t i = 0;
+        while (i < MEMBERS && ((members[i].kinds & kind) == 0 || strcmp(members[i].name, name) != 0))
+            i++;
+        if (i == MEMBERS)
+            return error_set(e, ERR_RANGE, "'%.100s' is not a member that this route takes", name);
+        enum err code = members[i].take(&(struct parse){.out = out, .member = &members[i], .e = e}, value);
         if (code != ERR_OK)
             return code;
     }

@@ -76,19 +76,7 @@ bool origin_token(const unsigned char key[CSRF_KEY_SIZE], const char *user, char
     return true;
 }
 
-static bool is_token(const struct origin_facts *f, const unsigned char key[CSRF_KEY_SIZE])
-{
-    char wanted[CSRF_TOKEN_SIZE];
-    return f->token != NULL && origin_token(key, f->user, wanted) &&
-           users_same(f->token, strlen(f->token), wanted, strlen(wanted));
-}
-
 /* --- requests --- */
-
-static bool is_of_this_site(const char *fetch_site)
-{
-    return strcasecmp(fetch_site, "same-origin") == 0 || strcasecmp(fetch_site, "none") == 0;
-}
 
 const char *origin_fault(const struct origin_facts *f, const unsigned char key[CSRF_KEY_SIZE],
                          const char *own, const char *more, int *status)
@@ -104,11 +92,15 @@ const char *origin_fault(const struct origin_facts *f, const unsigned char key[C
     *status = 403;
     if (!f->changes)
         return NULL;
-    if (f->fetch_site != NULL && !is_of_this_site(f->fetch_site))
+    if (f->fetch_site != NULL && strcasecmp(f->fetch_site, "same-origin") != 0 &&
+        strcasecmp(f->fetch_site, "none") != 0)
         return "a page of another site may not send this request";
     if (f->origin != NULL && !is_same(f->origin, f->host))
         return "Origin and Host differ: a page of another site may not send this request";
-    if (page && !f->bearer && !is_token(f, key))
+    char wanted[CSRF_TOKEN_SIZE];
+    if (page && !f->bearer &&
+        (f->token == NULL || !origin_token(key, f->user, wanted) ||
+         !users_same(f->token, strlen(f->token), wanted, strlen(wanted))))
         return "a page must send the csrf_token of /v1/session in the header X-CSRF-Token";
     return NULL;
 }

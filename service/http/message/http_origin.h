@@ -3,7 +3,6 @@
 #define SERVICE_HTTP_MESSAGE_HTTP_ORIGIN_H
 /* Detects requests that another site may have made a browser send. Pure; see README.md, "Other sites". */
 #include <stdbool.h>
-#include <stddef.h>
 
 enum { CSRF_KEY_SIZE = 32, CSRF_TOKEN_SIZE = 65 /* with a NUL */ };
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/http/message/http_problem.h"
 
-#include <ctype.h>
 #include <string.h>
 #include "service/protocol/json.h"
 
@@ -86,47 +85,4 @@ void http_problem_body(struct buffer *out, int status, const char *code, const c
         json_put_text(out, instance, strlen(instance));
     }
     buffer_puts(out, "}");
-}
-
-/* --- the page --- */
-
-/* Write a sentence of the tables as HTML. Its `words` become code. */
-static void put_text(struct buffer *out, const char *text)
-{
-    bool code = false;
-    for (bool first = true; *text != '\0'; text++, first = false)
-        if (*text == '`') {
-            buffer_puts(out, code ? "</code>" : "<code>");
-            code = !code;
-        } else if (strchr("<>&", *text) != NULL) {
-            buffer_printf(out, "&#%d;", *text);
-        } else {
-            const char c = first ? (char)toupper((unsigned char)*text) : *text;
-            buffer_append(out, &c, 1);
-        }
-}
-
-static void put_code(struct buffer *out, const char *name, int status, const char *meaning,
-                     const char *remedy)
-{
-    buffer_printf(out, "<h2 id=\"%s\">%s <small>%d</small></h2>\n<p>", name, name, status);
-    put_text(out, meaning);
-    buffer_puts(out, ".</p>\n<p>");
-    put_text(out, remedy);
-    buffer_puts(out, "</p>\n");
-}
-
-void http_problem_page(struct buffer *out)
-{
-    size_t count;
-    const struct error_code *errors = error_codes(&count);
-    buffer_puts(
-        out, "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
-             "<meta name=\"viewport\" content=\"width=device-width\">\n<title>Twinbloom: errors</title>\n"
-             "<h1>Errors</h1>\n<p>The <code>code</code> of a problem, its status over HTTP, what it means, "
-             "and what to do.</p>\n");
-    for (size_t i = 0; i < count; i++)
-        put_code(out, errors[i].name, errors[i].http_status, errors[i].meaning, errors[i].remedy);
-    for (const struct http_code_row *row = rows; row < rows + HTTP_CODE_COUNT; row++)
-        put_code(out, row->name, row->status, row->meaning, row->remedy);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_HTTP_MESSAGE_HTTP_PROBLEM_H
 #define SERVICE_HTTP_MESSAGE_HTTP_PROBLEM_H
-/* Problems (RFC 9457): the codes that only HTTP has, in addition to those of base/error.h, and the page of
- * all codes. Pure; no I/O. */
+/* Problems (RFC 9457): the codes that only HTTP has, in addition to those of base/error.h. Pure; no I/O. */
 #include "base/buffer.h"
 #include "base/error.h"
 
@@ -66,6 +65,4 @@ int http_status_of(enum err code);
 /* Append a problem. Its type is a link to @code on the page of codes. */
 void http_problem_body(struct buffer *out, int status, const char *code, const char *detail,
                        const char *instance);
-/* Append the page of all codes, as HTML. */
-void http_problem_page(struct buffer *out);
 #endif

@@ -34,7 +34,7 @@ static void test_config_print__can_be_read_again(void **state)
     check_round_trip("");
     check_round_trip(ini_full);
     check_round_trip("[postgres]\ndsn=x\n[filter a]\ncapacity=1\ntable=t\nkey=k\nwhere=;#b\n");
-    char text[1000]; /* long values, with words that must not begin a line */
+    char text[1000]; /* a long value, of several lines */
     (void)snprintf(
         text, sizeof(text),
         "[postgres]\ndsn=x\n[filter a]\ncapacity=1\nerror_rate=0.30000000000000004\ntable=t\nkey=k\n"

@@ -14,7 +14,6 @@
 #include "service/commands/command.h"
 #include "service/config/config_keys.h"
 #include "service/daemon/daemon_options.h"
-#include "service/daemon/describe.h"
 #include "service/http/http_route.h"
 #include "service/metrics/metrics_table.h"
 
@@ -126,12 +125,22 @@ static void write_metrics(FILE *to)
     describe_page(to, "metrics.md", "| metric");
 }
 
+static void write_config_man(FILE *to)
+{
+    (void)fputs(embedded_twinbloom, to);
+}
+
+static void write_daemon_man(FILE *to)
+{
+    (void)fputs(embedded_twinbloomd, to);
+}
+
 /* Each page is compared from its first generated line on. */
 static void test_describe__writes_the_pages_of_the_tree(void **state)
 {
     (void)state;
-    char *written[] = {text_of(write_commands), text_of(write_metrics), text_of(describe_config_man),
-                       text_of(describe_daemon_man)};
+    char *written[] = {text_of(write_commands), text_of(write_metrics), text_of(write_config_man),
+                       text_of(write_daemon_man)};
     char *pages[] = {page("commands.md"), page("metrics.md"), page("../man/twinbloom.conf.5"),
                      page("../man/twinbloomd.8")};
     const char *const from[] = {"# Commands\n", "| metric | type |", ".\\\"", ".\\\""};
@@ -197,7 +206,7 @@ static void test_metrics__has_every_metric(void **state)
 static void test_manual__has_every_key_and_option(void **state)
 {
     (void)state;
-    char *keys = text_of(describe_config_man), *options = text_of(describe_daemon_man);
+    char *keys = text_of(write_config_man), *options = text_of(write_daemon_man);
     for (size_t i = 0; i < config_key_count; i++) {
         char row[64];
         (void)snprintf(row, sizeof(row), "\n.B %s\n", config_keys[i].name);

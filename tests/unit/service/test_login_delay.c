@@ -9,7 +9,7 @@
 #include <arpa/inet.h>
 #include <cmocka.h>
 
-#include "service/core/address.h"
+#include "service/core/sockets.h"
 #include "service/core/login_delay.h"
 
 #define S 1000000ull

@@ -223,7 +223,7 @@ static void test_meter__counts_and_bounds_its_filters(void **state)
     if (m == NULL)
         return;
     for (int i = 0; i < 10; i++)
-        meter_count(m, 2, OUTCOME_ERROR, 70);
+        meter_count(m, 2, OUTCOME_ERROR, 70, 1);
     struct timing_figures t = {0};
     meter_read_timing(m, 2, &t);
     assert_int_equal(meter_read(m, 2, OUTCOME_ERROR), 10);
