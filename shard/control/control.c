@@ -385,7 +385,8 @@ static enum err tend_and_remove(struct control *c, bool *soon, struct error *e)
 {
     sync_client_forget(c->redis); /* an earlier error may have left replies in the pipeline */
     enum err code = tend(c, soon, e);
-    bool has_view = !c->filter->is_missing;
+    /* @code may be about the view: then the thread's memory has another filter's view, or none */
+    bool has_view = c->thread->viewer == c && c->version != 0 && !c->filter->is_missing;
     if (!c->folds || !has_view || (code != ERR_OK && code != ERR_BUSY && !control_is_of_shards(code)))
         return code;
     enum err removed = control_remove_gone(c, soon, code == ERR_OK ? e : NULL);
