@@ -74,6 +74,14 @@ static enum err take(struct log_view *out, const redisReply *reply, struct error
     return log_view_parse(out, fields, count, e);
 }
 
+/* Complete the error of a view that cannot be parsed: name the key, and say what to do. */
+static enum err tell_what_to_do(struct error *e, const char *key)
+{
+    const struct error why = e == NULL ? (struct error){""} : *e;
+    return error_set(e, ERR_PARSE, "key %.200s in Redis: view is damaged: %.300s. Write the field as it was",
+                     key, why.text);
+}
+
 static enum err load(struct sync_client *l, const struct names *names, const char *what, struct log_view *out,
                      struct buffer *kept, struct error *e)
 {
@@ -87,8 +95,10 @@ static enum err load(struct sync_client *l, const struct names *names, const cha
     code = take(out, reply, e);
     if (reply->type == REDIS_REPLY_ERROR && code != ERR_WRONG_TYPE)
         code = sync_client_refusal(l, home, reply, e);
-    else if (code == ERR_PARSE || code == ERR_WRONG_TYPE)
+    else if (code == ERR_WRONG_TYPE)
         code = error_prefix(e, code, "%s", key.text);
+    else if (code == ERR_PARSE)
+        code = tell_what_to_do(e, key.text);
     if (code == ERR_OK && kept != NULL) {
         keep(kept, reply);
         if (buffer_failed(kept))

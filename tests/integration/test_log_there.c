@@ -2,6 +2,7 @@
 /* An add of keys that are there appends no entry, where one generation answers; else it appends them. */
 #include "tests/integration/eras_members.h"
 
+#include <string.h>
 #include "base/clock.h"
 #include "shard/generations/build.h"
 #include "shard/request/log_filter_state.h"
