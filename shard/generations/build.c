@@ -7,7 +7,6 @@
 #include "base/info.h"
 #include "base/random.h"
 #include "shard/view/history.h"
-#include "shard/view/notify.h"
 #include "shard/view/shards.h"
 #include "shard/view/view_load.h"
 

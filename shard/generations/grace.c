@@ -6,7 +6,6 @@
 #include "base/number.h"
 #include "base/random.h"
 #include "shard/redis/script_call.h"
-#include "shard/view/notify.h"
 #include "shard/view/shards.h"
 #include "shard/view/view_load.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/members/eras.h"
-#include "shard/view/notify.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "shard/view/notify.h"
 #include "shard/view/shards.h"
 #include "shard/view/view_load.h"
 

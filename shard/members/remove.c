@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "shard/view/notify.h"
 #include "shard/members/remove.h"
 
 #include <stdlib.h>

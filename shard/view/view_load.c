@@ -2,7 +2,10 @@
 #include "shard/view/view_load.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include "base/random.h"
+#include "shard/log/lane_sync.h"
 
 enum { FIELDS_MAX = 1024 };
 
@@ -124,4 +127,25 @@ enum err log_view_load_leftover(struct sync_client *l, const struct names *names
                                 struct error *e)
 {
     return load(l, names, "leftover", out, NULL, e);
+}
+
+/* --- telling --- */
+
+void log_view_notify(struct sync_client *l, const struct names *names)
+{
+    uint8_t writer[LOG_WRITER_BYTES];
+    struct log_view *v = malloc(sizeof(*v));
+    if (v == NULL || log_view_load(l, names, v, NULL) != ERR_OK || v->incarnation != names->incarnation) {
+        free(v);
+        return;
+    }
+    random_id(writer); /* of no process: so no two notices are the same entry */
+    for (unsigned i = 0; i < v->lane_count; i++) {
+        struct lane lane;
+        enum err code = log_view_lane_at(v, names, sync_client_nodes(l), i, &lane, NULL);
+        if (code == ERR_OK)
+            code = lane_notice(l, &lane, writer, NULL);
+        (void)code; /* readers of that lane learn of the change later */
+    }
+    free(v);
 }

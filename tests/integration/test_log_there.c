@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "shard/generations/build.h"
 #include "shard/request/log_filter_state.h"
-#include "shard/view/notify.h"
+#include "shard/view/view_load.h"
 
 enum { KEYS = 20 };
 
