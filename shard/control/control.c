@@ -63,36 +63,29 @@ void control_thread_free(struct control_thread *t)
     free(t);
 }
 
-static void init_lease(struct control *c, const struct control_options *o)
+enum err control_new(struct control **out, const struct control_options *o, struct error *e)
 {
     char owner[LEASE_OWNER_MAX];
+    struct control *c = calloc(1, sizeof(*c));
+    if (c == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    (void)pthread_mutex_init(&c->noting, NULL); /* cannot fail, as it sets no attributes */
+    c->filter = o->filter;
+    c->redis = o->redis;
+    c->timeout_ms = o->timeout_ms;
+    c->retain_us = o->retain_us;
+    c->log_max = o->log_max != 0 ? o->log_max : LOG_MAX_DEFAULT;
+    c->fold_interval_us = o->fold_interval_us;
+    c->writer_grace_us = o->writer_grace_us != 0 ? o->writer_grace_us : CONTROL_GRACE_US;
+    c->look_interval_us = o->look_interval_us != 0 ? o->look_interval_us : LOOK_INTERVAL_US;
+    c->folds = o->folds;
     lease_name(owner, o->owner != NULL ? o->owner : "", o->filter->writer);
     lease_init(&c->lease, o->thread->lease, &o->filter->names, owner,
                o->lease_ms != 0 ? o->lease_ms : LEASE_MS_DEFAULT);
-}
-
-enum err control_new(struct control **out, const struct control_options *o, struct error *e)
-{
-    struct control *c = calloc(1, sizeof(*c));
-    if (c != NULL) {
-        (void)pthread_mutex_init(&c->noting, NULL); /* cannot fail, as it sets no attributes */
-        c->filter = o->filter;
-        c->redis = o->redis;
-        c->timeout_ms = o->timeout_ms;
-        c->retain_us = o->retain_us;
-        c->log_max = o->log_max != 0 ? o->log_max : LOG_MAX_DEFAULT;
-        c->fold_interval_us = o->fold_interval_us;
-        c->writer_grace_us = o->writer_grace_us != 0 ? o->writer_grace_us : CONTROL_GRACE_US;
-        c->look_interval_us = o->look_interval_us != 0 ? o->look_interval_us : LOOK_INTERVAL_US;
-        c->folds = o->folds;
-        init_lease(c, o);
-        c->thread = o->thread;
-        c->view = o->thread->view;
-        c->at = o->thread->at;
-        c->position = o->thread->position;
-    }
-    if (c == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
+    c->thread = o->thread;
+    c->view = o->thread->view;
+    c->at = o->thread->at;
+    c->position = o->thread->position;
     *out = c;
     return ERR_OK;
 }
@@ -122,11 +115,6 @@ static enum err gone(struct control *c, const char *why, struct error *e)
 {
     log_filter_close(c->filter, ERR_NOT_FOUND, why);
     return error_set(e, ERR_NOT_FOUND, "%s", why);
-}
-
-static bool is_no_view(enum err code)
-{
-    return code == ERR_PARSE || code == ERR_FORMAT || code == ERR_WRONG_TYPE;
 }
 
 /* The view cannot be read or used by this process. A filter that is opening closes with this error: its
@@ -262,8 +250,10 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
                                                     * view */
     if (code == ERR_NOT_FOUND)
         return miss(c, look, e);
+    if (code == ERR_PARSE || code == ERR_FORMAT || code == ERR_WRONG_TYPE)
+        return refuse(c, code, e);
     if (code != ERR_OK)
-        return is_no_view(code) ? refuse(c, code, e) : code;
+        return code;
     code = is_replaced(c, &replaced, again, e);
     if (code == ERR_OK && replaced) {
         set_missing(f, look);
