@@ -66,8 +66,8 @@ static enum err switch_view(struct driver *d, struct error *e)
     uint64_t began = clock_mono_us();
     code = driver_requests(d, e);
     if (code == ERR_OK && d->builder == NULL)
-        code = grace_switch(d->redis, &d->handle.names, mutex_value(d->mutex), d->view.epoch,
-                            driver_built(d)->number, e);
+        code = grace_switch(d->redis, &d->handle.names, mutex_value(d->mutex), d->view.epoch, driver_built(d),
+                            e);
     else if (code == ERR_OK && (code = driver_begin_build(d, e)) == ERR_OK)
         code = driver_build_failed(d, build_cutover(d->build, true, e), e);
     if (code != ERR_OK)
@@ -117,7 +117,7 @@ static enum err switch_back(struct driver *d, struct error *e)
     const struct generation *old = view_alternate(&d->view);
     if (old == NULL)
         return error_set(e, ERR_CONFLICT, "the generation before has left the view: no rollback");
-    code = grace_switch(d->redis, &d->handle.names, mutex_value(d->mutex), d->view.epoch, old->number, e);
+    code = grace_switch(d->redis, &d->handle.names, mutex_value(d->mutex), d->view.epoch, old, e);
     if (code != ERR_OK)
         return code;
     handle_announce(&d->handle);
