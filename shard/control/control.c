@@ -286,10 +286,8 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
     c->is_new |= c->view->version != c->version;
     c->version = c->view->version;
     code = make_lane_room(c, c->view->lane_count, e);
-    for (unsigned i = 0; i < c->view->lane_count && code == ERR_OK; i++) {
+    for (unsigned i = 0; i < c->view->lane_count && code == ERR_OK; i++)
         code = log_view_lane_at(c->view, &f->names, f->nodes, i, &c->per_lane[i].stream, e);
-        c->roll.where[i] = c->per_lane[i].stream.where;
-    }
     return code;
 }
 
