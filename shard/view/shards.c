@@ -239,7 +239,6 @@ enum err shards_eras(struct sync_client *l, const struct names *names, const str
 {
     struct placement placement;
     unsigned masters = 0;
-    out->known = true;
     out->count = 0;
     enum err code = placement_resolve(&placement, names, g, sync_client_nodes(l), e);
     for (unsigned i = 0; code == ERR_OK && i < placement.count; i++)
