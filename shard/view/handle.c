@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "shard/filter/hash.h"
 #include "shard/view/view_load.h"
 
 extern const char embedded_expire[], embedded_no_filter[];
@@ -13,11 +12,6 @@ extern const char embedded_expire[], embedded_no_filter[];
 void handle_fini(struct handle *f)
 {
     script_fini(&f->call);
-}
-
-uint16_t handle_tag(const struct handle *f, const struct generation *g)
-{
-    return hash_tag(f->names.incarnation, f->names.filter, f->names.filter_length, g->number);
 }
 
 void handle_announce(struct handle *f)
