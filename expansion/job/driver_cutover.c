@@ -2,7 +2,6 @@
 /* The switch to the built generation, the switch back, and the removal of the other one: hold, cutover,
  * grace, rollback, finish, abort. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
