@@ -5,7 +5,6 @@
  * append does nothing, so that a caller may build a whole message and check buffer_failed() once. */
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include "base/error.h"
 
 struct buffer {

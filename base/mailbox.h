@@ -4,8 +4,6 @@
 /* A queue of calls from any thread to the one thread that owns the mailbox. The owner watches mailbox_fd()
  * for reading and calls mailbox_run(), or blocks in mailbox_wait(). It takes a lock: do not use it on the hot
  * path. */
-#include <stdbool.h>
-#include <stdint.h>
 #include "base/error.h"
 
 struct mailbox;

@@ -145,7 +145,7 @@ enum err follower_same_tables(struct follower *t, bool at_once, struct error *e)
     if (same)
         return source_take(t->source, e);
     t->has_more = true;
-    code = follower_mark_forget(t, "position", e); /* a slot may have sent rows that were not known then */
+    code = follower_mark_write(t, "position", NULL, e); /* a slot may have sent rows unknown till then */
     return code == ERR_OK ? error_set(e, ERR_CHANGED, "`table` stands for other tables than before") : code;
 }
 

@@ -29,7 +29,7 @@ enum {
 static enum err drop_slot(struct follower *t, const char *slot, struct error *e)
 {
     enum err code = stream_slot_drop(source_connection(t->source), slot, e);
-    return code == ERR_OK ? follower_mark_forget(t, "slot", e) : code;
+    return code == ERR_OK ? follower_mark_write(t, "slot", NULL, e) : code;
 }
 
 enum err follower_feed_drop_slot(struct follower *t, struct error *e)
@@ -215,7 +215,7 @@ static enum err note_reporting(struct follower *t, struct error *e)
         code = follower_mark_read(t, "reporting", before, sizeof(before), e);
     if (code != ERR_OK || strcmp(before, now) == 0)
         return code;
-    code = follower_mark_forget(t, "position", e);
+    code = follower_mark_write(t, "position", NULL, e);
     return code == ERR_OK ? follower_mark_write(t, "reporting", now, e) : code;
 }
 

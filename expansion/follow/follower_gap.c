@@ -142,7 +142,7 @@ static enum err compare(struct follower *t, unsigned table, int64_t reported, st
     enum err code = follower_mark_read(t, field, was, sizeof(was), e);
     if (code != ERR_OK || strcmp(was, now) == 0)
         return code;
-    code = was[0] == '\0' ? follower_mark_forget(t, "position", e) : follower_read_all(t, table, e);
+    code = was[0] == '\0' ? follower_mark_write(t, "position", NULL, e) : follower_read_all(t, table, e);
     return code == ERR_OK ? follower_mark_write(t, field, now, e) : code;
 }
 

@@ -114,12 +114,11 @@ void follower_take_row(void *arg, const char *key, size_t length);
 /* Read a field of P:{F}:marks; *@out "": it does not exist. */
 MUST_CHECK enum err follower_mark_read(struct follower *t, const char *field, char *out, size_t size,
                                        struct error *e);
-/* Compares the lease: ERR_BUSY, if it has ended. */
+/* @value NULL: delete the field. Compares the lease: ERR_BUSY, if it has ended. */
 MUST_CHECK enum err follower_mark_write(struct follower *t, const char *field, const char *value,
                                         struct error *e);
 /* Write the mark of a table. INT64_MIN: the table was empty, so every row of it is to be read. */
 MUST_CHECK enum err follower_mark_write_id(struct follower *t, unsigned table, int64_t id, struct error *e);
-MUST_CHECK enum err follower_mark_forget(struct follower *t, const char *field, struct error *e);
 /* The id at which to begin with table @i; INT64_MIN: there is no mark. A table without one is read from its
  * beginning if it has come since this follower began. */
 MUST_CHECK enum err follower_mark_of_table(struct follower *t, unsigned i, bool *found, int64_t *out,

@@ -29,8 +29,7 @@ enum err follower_mark_read(struct follower *t, const char *field, char *out, si
     return ERR_OK;
 }
 
-/* @value NULL: delete the field. */
-static enum err change(struct follower *t, const char *field, const char *value, struct error *e)
+enum err follower_mark_write(struct follower *t, const char *field, const char *value, struct error *e)
 {
     long long answer;
     script_begin(&t->call, embedded_follower_mark);
@@ -50,21 +49,11 @@ static enum err change(struct follower *t, const char *field, const char *value,
     return error_set(e, ERR_BUSY, "the lease of this follower has ended");
 }
 
-enum err follower_mark_write(struct follower *t, const char *field, const char *value, struct error *e)
-{
-    return change(t, field, value, e);
-}
-
 enum err follower_mark_write_id(struct follower *t, unsigned table, int64_t id, struct error *e)
 {
     char text[24];
     (void)snprintf(text, sizeof(text), "%" PRId64, id);
     return follower_mark_write(t, source_table(t->source, table), text, e);
-}
-
-enum err follower_mark_forget(struct follower *t, const char *field, struct error *e)
-{
-    return change(t, field, NULL, e);
 }
 
 /* The record of the last job, and then the view: that has the job's generation, or later ones, unless it was

@@ -17,7 +17,6 @@
 enum {
     ROUNDS = 20,
     BATCH = 1000,
-    LOOK_MS = 20,
     HELD_BYTES = 64 << 10 /* of keys that a reader holds before it hands them over */
 };
 
@@ -97,7 +96,7 @@ static enum err look_after(struct driver *d, const struct readers_work *work, st
         enum err ended_with;
         struct error why = {""};
         struct readers_progress now;
-        bool ended = driver_readers_ended(d, LOOK_MS, &ended_with, &why);
+        bool ended = driver_readers_ended(d, &ended_with, &why);
         readers_progress(d->readers, &now);
         (void)pthread_mutex_lock(&s->lock);
         d->pace.rows += now.rows - seen;

@@ -10,7 +10,7 @@
 #include "migrate/verify/compare.h"
 #include "shard/filter/hash.h"
 
-enum { LOOK_MS = 20, FULL_NAP_US = 5 * 1000 };
+enum { FULL_NAP_US = 5 * 1000 };
 
 struct sink {
     struct compare *compare;
@@ -48,7 +48,7 @@ static enum err look_after(struct driver *d, struct sink *s, bool *ended, struct
     for (;;) {
         enum err ended_with;
         struct readers_progress p;
-        *ended = driver_readers_ended(d, LOOK_MS, &ended_with, e);
+        *ended = driver_readers_ended(d, &ended_with, e);
         readers_progress(d->readers, &p);
         d->pace.rows += p.rows - seen;
         seen = p.rows;

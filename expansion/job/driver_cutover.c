@@ -2,7 +2,6 @@
 /* The switch to the built generation, the switch back, and the removal of the other one: hold, cutover,
  * grace, rollback, finish, abort. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -66,8 +65,8 @@ static enum err switch_view(struct driver *d, struct error *e)
     uint64_t began = clock_mono_us();
     code = driver_requests(d, e);
     if (code == ERR_OK && d->builder == NULL)
-        code = grace_switch(d->redis, &d->handle.names, mutex_value(d->mutex), d->view.epoch,
-                            driver_built(d)->number, e);
+        code = grace_switch(d->redis, &d->handle.names, mutex_value(d->mutex), d->view.epoch, driver_built(d),
+                            e);
     else if (code == ERR_OK && (code = driver_begin_build(d, e)) == ERR_OK)
         code = driver_build_failed(d, build_cutover(d->build, true, e), e);
     if (code != ERR_OK)
@@ -117,7 +116,7 @@ static enum err switch_back(struct driver *d, struct error *e)
     const struct generation *old = view_alternate(&d->view);
     if (old == NULL)
         return error_set(e, ERR_CONFLICT, "the generation before has left the view: no rollback");
-    code = grace_switch(d->redis, &d->handle.names, mutex_value(d->mutex), d->view.epoch, old->number, e);
+    code = grace_switch(d->redis, &d->handle.names, mutex_value(d->mutex), d->view.epoch, old, e);
     if (code != ERR_OK)
         return code;
     handle_announce(&d->handle);

@@ -239,7 +239,7 @@ struct readers_options driver_readers(struct driver *d, struct readers_work work
 /* readers_ended(), for readers with the options of driver_readers(). If they ended because no line came in
  * time, the next ones wait twice as long: a statement may be silent for as long as it passes over rows that
  * do not match. */
-bool driver_readers_ended(struct driver *d, unsigned wait_ms, enum err *ended_with, struct error *e);
+bool driver_readers_ended(struct driver *d, enum err *ended_with, struct error *e);
 
 /* --- driver_follower.c --- */
 /* Wait until the follower runs, if there should be one, and note its coverage. */

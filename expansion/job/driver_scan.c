@@ -118,7 +118,7 @@ static enum err look_after(struct driver *d, bool *ended, struct error *e)
     for (bool rests = false;;) {
         enum err ended_with;
         struct readers_progress progress;
-        *ended = driver_readers_ended(d, LOOK_MS, &ended_with, e);
+        *ended = driver_readers_ended(d, &ended_with, e);
         readers_progress(d->readers, &progress);
         count_progress(d, &progress);
         if (*ended)
@@ -235,9 +235,9 @@ static void tell_left_out(struct driver *d, bool all_is_read)
         d->readers_left_out = left_out > 0;
 }
 
-bool driver_readers_ended(struct driver *d, unsigned wait_ms, enum err *ended_with, struct error *e)
+bool driver_readers_ended(struct driver *d, enum err *ended_with, struct error *e)
 {
-    bool ended = readers_ended(d->readers, wait_ms, ended_with, e);
+    bool ended = readers_ended(d->readers, LOOK_MS, ended_with, e);
     tell_left_out(d, ended && *ended_with == ERR_OK);
     if (ended && *ended_with == ERR_TIMEOUT && d->patience_ms < PATIENCE_MAX_MS)
         d->patience_ms *= 2;

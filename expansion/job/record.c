@@ -2,7 +2,6 @@
 /* The job's record, P:{F}:job: progress for people, a checkpoint for the next driver. Written only under the
  * mutex, except for operators' requests (control.h). */
 #include <stdio.h>
-#include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "expansion/job/driver_internal.h"

@@ -24,36 +24,68 @@ enum {
     FOLDED_LOOK_US = 100 * 1000 /* while a fold is wanted, which may be another process's */
 };
 
-static void init_lease(struct control *c, const struct control_options *o)
+/* --- new, free --- */
+
+struct control_thread *control_thread_new(const struct nodes *nodes, unsigned timeout_ms)
 {
-    char owner[LEASE_OWNER_MAX];
-    lease_name(owner, o->owner != NULL ? o->owner : "", o->filter->writer);
-    lease_init(&c->lease, o->thread->lease, &o->filter->names, owner,
-               o->lease_ms != 0 ? o->lease_ms : LEASE_MS_DEFAULT);
+    struct control_thread *t = calloc(1, sizeof(*t));
+    if (t == NULL)
+        return NULL;
+    t->view = malloc(sizeof(*t->view));
+    t->at = calloc(LOG_LANES_MAX, sizeof(*t->at));
+    t->position = calloc(LOG_LANES_MAX, sizeof(*t->position));
+    t->lease = sync_client_new(nodes, timeout_ms, "twinbloom-folder");
+    t->base = event_base_new();
+    if (t->base != NULL)
+        t->async = async_client_new(t->base, nodes, timeout_ms, NULL);
+    if (t->async != NULL)
+        t->port = lane_port_new(t->base, t->async, timeout_ms);
+    if (t->view == NULL || t->at == NULL || t->position == NULL || t->lease == NULL || t->port == NULL) {
+        control_thread_free(t);
+        return NULL;
+    }
+    return t;
+}
+
+void control_thread_free(struct control_thread *t)
+{
+    if (t == NULL)
+        return;
+    lane_port_free(t->port);
+    if (t->async != NULL)
+        async_client_free(t->async);
+    if (t->base != NULL)
+        event_base_free(t->base);
+    sync_client_free(t->lease);
+    free(t->view);
+    free(t->at);
+    free(t->position);
+    free(t);
 }
 
 enum err control_new(struct control **out, const struct control_options *o, struct error *e)
 {
+    char owner[LEASE_OWNER_MAX];
     struct control *c = calloc(1, sizeof(*c));
-    if (c != NULL) {
-        (void)pthread_mutex_init(&c->noting, NULL); /* cannot fail, as it sets no attributes */
-        c->filter = o->filter;
-        c->redis = o->redis;
-        c->timeout_ms = o->timeout_ms;
-        c->retain_us = o->retain_us;
-        c->log_max = o->log_max != 0 ? o->log_max : LOG_MAX_DEFAULT;
-        c->fold_interval_us = o->fold_interval_us;
-        c->writer_grace_us = o->writer_grace_us != 0 ? o->writer_grace_us : CONTROL_GRACE_US;
-        c->look_interval_us = o->look_interval_us != 0 ? o->look_interval_us : LOOK_INTERVAL_US;
-        c->folds = o->folds;
-        init_lease(c, o);
-        c->thread = o->thread;
-        c->view = o->thread->view;
-        c->at = o->thread->at;
-        c->position = o->thread->position;
-    }
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
+    (void)pthread_mutex_init(&c->noting, NULL); /* cannot fail, as it sets no attributes */
+    c->filter = o->filter;
+    c->redis = o->redis;
+    c->timeout_ms = o->timeout_ms;
+    c->retain_us = o->retain_us;
+    c->log_max = o->log_max != 0 ? o->log_max : LOG_MAX_DEFAULT;
+    c->fold_interval_us = o->fold_interval_us;
+    c->writer_grace_us = o->writer_grace_us != 0 ? o->writer_grace_us : CONTROL_GRACE_US;
+    c->look_interval_us = o->look_interval_us != 0 ? o->look_interval_us : LOOK_INTERVAL_US;
+    c->folds = o->folds;
+    lease_name(owner, o->owner != NULL ? o->owner : "", o->filter->writer);
+    lease_init(&c->lease, o->thread->lease, &o->filter->names, owner,
+               o->lease_ms != 0 ? o->lease_ms : LEASE_MS_DEFAULT);
+    c->thread = o->thread;
+    c->view = o->thread->view;
+    c->at = o->thread->at;
+    c->position = o->thread->position;
     *out = c;
     return ERR_OK;
 }
@@ -83,11 +115,6 @@ static enum err gone(struct control *c, const char *why, struct error *e)
 {
     log_filter_close(c->filter, ERR_NOT_FOUND, why);
     return error_set(e, ERR_NOT_FOUND, "%s", why);
-}
-
-static bool is_no_view(enum err code)
-{
-    return code == ERR_PARSE || code == ERR_FORMAT || code == ERR_WRONG_TYPE;
 }
 
 /* The view cannot be read or used by this process. A filter that is opening closes with this error: its
@@ -223,8 +250,10 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
                                                     * view */
     if (code == ERR_NOT_FOUND)
         return miss(c, look, e);
+    if (code == ERR_PARSE || code == ERR_FORMAT || code == ERR_WRONG_TYPE)
+        return refuse(c, code, e);
     if (code != ERR_OK)
-        return is_no_view(code) ? refuse(c, code, e) : code;
+        return code;
     code = is_replaced(c, &replaced, again, e);
     if (code == ERR_OK && replaced) {
         set_missing(f, look);
@@ -257,10 +286,8 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
     c->is_new |= c->view->version != c->version;
     c->version = c->view->version;
     code = make_lane_room(c, c->view->lane_count, e);
-    for (unsigned i = 0; i < c->view->lane_count && code == ERR_OK; i++) {
+    for (unsigned i = 0; i < c->view->lane_count && code == ERR_OK; i++)
         code = log_view_lane_at(c->view, &f->names, f->nodes, i, &c->per_lane[i].stream, e);
-        c->roll.where[i] = c->per_lane[i].stream.where;
-    }
     return code;
 }
 
@@ -385,7 +412,8 @@ static enum err tend_and_remove(struct control *c, bool *soon, struct error *e)
 {
     sync_client_forget(c->redis); /* an earlier error may have left replies in the pipeline */
     enum err code = tend(c, soon, e);
-    bool has_view = !c->filter->is_missing;
+    /* @code may be about the view: then the thread's memory has another filter's view, or none */
+    bool has_view = c->thread->viewer == c && c->version != 0 && !c->filter->is_missing;
     if (!c->folds || !has_view || (code != ERR_OK && code != ERR_BUSY && !control_is_of_shards(code)))
         return code;
     enum err removed = control_remove_gone(c, soon, code == ERR_OK ? e : NULL);

@@ -64,8 +64,9 @@ static bool is_awaited(const struct control *c, const struct tail_asked *asked)
     return false;
 }
 
-enum err control_read_tails(struct control *c, struct error *e)
+enum err control_read_tails(void *arg, struct error *e)
 {
+    struct control *c = arg;
     unsigned lanes = c->filter->lanes;
     struct tail_wait w = {.e = e, .under_way = lanes};
     struct tail_asked *asked = calloc(lanes, sizeof(*asked));
@@ -97,11 +98,6 @@ enum err control_tend_writing(void *arg, struct error *e)
     return code == ERR_BUSY ? code : control_answer_doubt(c, e);
 }
 
-static enum err catch_up(void *arg, struct error *e)
-{
-    return control_read_tails(arg, e);
-}
-
 /* If all is whole in memory, each entry was counted when it was applied. */
 static bool count_ahead(void *arg, const struct folder *folder, struct log_counted *at, unsigned lanes,
                         uint64_t *keys)
@@ -131,7 +127,7 @@ enum err control_begin_folding(struct control *c, unsigned slot, struct held *h,
     if (code != ERR_OK)
         return code;
     g->folder.tend = control_tend_writing;
-    g->folder.catch_up = catch_up;
+    g->folder.catch_up = control_read_tails;
     g->folder.count = count_ahead;
     g->folder.tend_arg = c;
     held_keep(h);
@@ -276,7 +272,7 @@ static enum err fold_one(struct control *c, unsigned slot, struct folder_lane *l
 
 /* During its time of grace the former generation may become current again: it gets what is added meanwhile,
  * and the lanes keep what it does not have. It need not be in memory for that. */
-static enum err fold_other(struct control *c, struct error *e)
+static enum err fold_other(struct control *c, struct folder_lane *lanes, struct error *e)
 {
     unsigned slot = c->view->current ^ 1;
     uint64_t bytes[LOG_LANES_MAX] = {0};
@@ -288,12 +284,7 @@ static enum err fold_other(struct control *c, struct error *e)
         enum err code = control_hold_beside(c, slot, &why); /* it is folded from the next time on */
         return code == ERR_OK || code == ERR_LOST ? ERR_OK : error_set(e, code, "%s", why.text);
     }
-    struct folder_lane *lanes = calloc(c->filter->lanes, sizeof(*lanes));
-    if (lanes == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = fold_one(c, slot, lanes, bytes, &folded, e);
-    free(lanes);
-    return code;
+    return fold_one(c, slot, lanes, bytes, &folded, e);
 }
 
 static enum err fold_with(struct control *c, struct folder_lane *lanes, struct error *e)
@@ -317,7 +308,7 @@ static enum err fold_with(struct control *c, struct folder_lane *lanes, struct e
     if (code == ERR_OK)
         c->oldest = 0;
     refuse_adds(c);
-    return code == ERR_OK ? fold_other(c, e) : code;
+    return code == ERR_OK ? fold_other(c, lanes, e) : code;
 }
 
 enum err control_fold(struct control *c, struct error *e)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include "base/clock.h"
 #include "shard/log/lane_sync.h"
-#include "shard/view/notify.h"
+#include "shard/view/view_load.h"
 
 enum { AWAITED_LOOKS = 3 /* of other processes, to wait for a layer */ };
 

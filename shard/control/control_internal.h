@@ -224,8 +224,8 @@ MUST_CHECK enum err control_make_missing(struct control *c, struct held *h, cons
 /* --- control_fold.c --- */
 /* Called between shards that are written: renew the lease, and answer doubts. @arg: the control. */
 MUST_CHECK enum err control_tend_writing(void *arg, struct error *e);
-/* Apply all that the lanes have now. ERR_BUSY: a lane has stalled. */
-MUST_CHECK enum err control_read_tails(struct control *c, struct error *e);
+/* Apply all that the lanes have now. ERR_BUSY: a lane has stalled. @arg: the control. */
+MUST_CHECK enum err control_read_tails(void *arg, struct error *e);
 /* Make c->folding[@slot] the folder of @h, unless it is. */
 MUST_CHECK enum err control_begin_folding(struct control *c, unsigned slot, struct held *h, struct error *e);
 MUST_CHECK enum err control_fold(struct control *c, struct error *e);

@@ -166,18 +166,11 @@ static enum err make_readers(struct control *c, struct error *e)
     return ERR_OK;
 }
 
-/* ERR_FENCED: the lane was replaced, so the view has changed. */
-static enum err replace_lost(struct control *c, unsigned i, struct error *e)
-{
-    enum err code = replace(c, i, e);
-    return code == ERR_OK ? error_set(e, ERR_FENCED, "lane %u was lost, and is replaced", i) : code;
-}
-
 /* Make sure that the view's lanes have what this process has appended. The readers are stopped: nothing that
  * they had read before is acknowledged, as this process may have been removed then. A lane in which all was
  * met under this registration is not asked, as its node may be away, which is nothing to the other lanes. Nor
  * is one that waits: what it has read in the view's era is not acknowledged, if it has answered in another
- * one. */
+ * one. ERR_FENCED: a lane was replaced, so the view has changed. */
 static enum err enter_lanes(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
@@ -191,8 +184,10 @@ static enum err enter_lanes(struct control *c, struct error *e)
             continue;
         if (own_count(f->lane[i].own) > 0 && !(stays && own_is_in(f->lane[i].own, &c->per_lane[i].stream)))
             code = roll_answer(&c->roll, c->view, i, f->lane[i].own, &era, e);
-        if (code == ERR_LOST) /* nobody has noticed yet, as the readers stand still */
-            return replace_lost(c, i, e);
+        if (code == ERR_LOST) { /* nobody has noticed yet, as the readers stand still */
+            code = replace(c, i, e);
+            return code == ERR_OK ? error_set(e, ERR_FENCED, "lane %u was lost, and is replaced", i) : code;
+        }
         if (code == ERR_OK)
             own_enter(f->lane[i].own, &c->per_lane[i].stream);
     }

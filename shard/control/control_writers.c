@@ -241,15 +241,6 @@ static enum err end_removal(struct control *c, bool *soon, struct error *e)
     return code;
 }
 
-/* A writer that writes gigabytes to shards' nodes loads no view meanwhile, and holds the folder's lease. */
-static enum err is_writing(struct control *c, const struct log_writer *w, bool *out, struct error *e)
-{
-    struct lease_status s;
-    enum err code = lease_look(c->redis, &c->filter->names, &s, e);
-    *out = code == ERR_OK && lease_is_of(s.holder, w->id);
-    return code;
-}
-
 /* True if nothing is folded until lost shards are there. While a lane or shards' nodes wait for a writer this
  * process has not looked for lost shards again: a lane needs no fold, and who has written all shards has made
  * the lost ones. */
@@ -266,17 +257,18 @@ static enum err lack_for(struct control *c, const struct log_writer *w, struct e
     return lost_lack(c->redis, &c->filter->names, &c->lost, w->id, false, e);
 }
 
-/* End the first doubt, if it is old enough. A writer that writes gets as much time again, behind the others.
- */
+/* End the first doubt, if it is old enough. A writer that writes gigabytes to shards' nodes loads no view
+ * meanwhile, and holds the folder's lease: it gets as much time again, behind the others. */
 static enum err end_doubt(struct control *c, const struct log_writer *w, uint64_t now, bool *soon,
                           struct error *e)
 {
     struct control_doubt again = c->removal.doubt[0];
     unsigned graces = c->waits == WAITS_FOR_NOTHING ? 1 : WAITING_GRACES;
-    bool writes = false;
+    struct lease_status s;
     if (now - again.since < graces * c->writer_grace_us)
         return ERR_OK;
-    enum err code = is_writing(c, w, &writes, e);
+    enum err code = lease_look(c->redis, &c->filter->names, &s, e);
+    bool writes = code == ERR_OK && lease_is_of(s.holder, w->id);
     if (writes) {
         again.since = now;
         drop_doubt(&c->removal, 0);

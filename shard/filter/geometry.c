@@ -246,9 +246,9 @@ enum err geometry_plan(struct geometry *out, uint64_t keys, double rate, uint32_
         return error_set(e, ERR_RANGE, "error rate %g is not between 0 and 1", rate);
     if (keys == 0)
         return error_set(e, ERR_RANGE, "capacity is 0");
-    if (shard_bytes < SHARD_BYTES_MIN_LOG || shard_bytes > SHARD_BYTES_MAX)
+    if (shard_bytes < SHARD_BYTES_MIN || shard_bytes > SHARD_BYTES_MAX)
         return error_set(e, ERR_RANGE, "shard size %u is not between %d and %d bytes", shard_bytes,
-                         SHARD_BYTES_MIN_LOG, SHARD_BYTES_MAX);
+                         SHARD_BYTES_MIN, SHARD_BYTES_MAX);
     struct block_plan block;
     if (!plan_block(&block, rate))
         return error_set(e, ERR_RANGE, "error rate %g is too small: the smallest is about 1e-27", rate);

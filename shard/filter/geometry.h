@@ -16,8 +16,7 @@ enum {
     BLOCK_BITS_MAX = 4096,
     GEOMETRY_HASHES_MAX = 40,
     SHARD_BYTES_DEFAULT = (1 << 20) - 64,
-    SHARD_BYTES_MIN = 512,      /* one block of any size */
-    SHARD_BYTES_MIN_LOG = 1024, /* one block and a header of one block */
+    SHARD_BYTES_MIN = 1024, /* one block and a header of one block, of any size */
     SHARD_BYTES_MAX = (1 << 20) - 64
 };
 

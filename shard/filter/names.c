@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "shard/filter/hash.h"
 #include "shard/filter/slots.h"
 
 /* These functions run for every command that is sent, so they write text by hand. */
@@ -144,6 +145,11 @@ void names_filter_key(const struct names *n, const char *what, struct key_name *
     end_name(out, put_bytes(at, what, length));
 }
 
+uint16_t names_tag(const struct names *n, uint64_t generation)
+{
+    return hash_tag(n->incarnation, n->filter, n->filter_length, generation);
+}
+
 /* "P:{F.g.l.i}:<inc>" */
 static char *put_shard_id(struct key_name *out, const struct names *n, struct shard_id id)
 {
@@ -159,24 +165,18 @@ static char *put_shard_id(struct key_name *out, const struct names *n, struct sh
     return put_hex64(at, n->incarnation);
 }
 
-/* "P:{F.g.l.i}:<inc>.<kind><number>" */
-static char *put_shard(struct key_name *out, const struct names *n, struct shard_id id, char kind,
-                       uint64_t number)
-{
-    char *at = put_shard_id(out, n, id);
-    *at++ = '.';
-    *at++ = kind;
-    return number_write(at, number);
-}
-
 void names_log_shard(const struct names *n, struct shard_id id, struct key_name *out)
 {
     end_name(out, put_shard_id(out, n, id));
 }
 
+/* "P:{F.g.l.i}:<inc>.n<token>.g" */
 void names_new_shard(const struct names *n, struct shard_id id, uint64_t token, struct key_name *out)
 {
-    char *at = put_shard(out, n, id, 'n', token);
+    char *at = put_shard_id(out, n, id);
+    *at++ = '.';
+    *at++ = 'n';
+    at = number_write(at, token);
     *at++ = '.';
     end_name(out, number_write(at, id.generation));
 }

@@ -59,6 +59,9 @@ void names_literally(struct buffer *pattern, const char *text, size_t length);
 /* The key P:{F}:@what; @what is for example "view". */
 void names_filter_key(const struct names *n, const char *what, struct key_name *out);
 
+/* hash_tag() of the blocks of @generation. */
+uint16_t names_tag(const struct names *n, uint64_t generation);
+
 struct shard_id {
     uint64_t generation;
     unsigned layer;

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 #include "base/random.h"
-#include "shard/filter/hash.h"
 #include "shard/view/log_view.h"
 
 extern const char embedded_fold_adopt[], embedded_fold_count[], embedded_fold_draw[], embedded_fold_store[],
@@ -27,7 +26,7 @@ enum err fold_place(struct fold *f, const struct generation *shape, struct error
 {
     const struct names *n = f->names;
     f->shape = shape;
-    f->tag = hash_tag(n->incarnation, n->filter, n->filter_length, shape->number);
+    f->tag = names_tag(n, shape->number);
     return placement_resolve(&f->placement, n, shape, sync_client_nodes(f->redis), e);
 }
 

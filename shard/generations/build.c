@@ -7,7 +7,6 @@
 #include "base/info.h"
 #include "base/random.h"
 #include "shard/view/history.h"
-#include "shard/view/notify.h"
 #include "shard/view/shards.h"
 #include "shard/view/view_load.h"
 
@@ -64,13 +63,10 @@ enum err builder_check_not_recreated(const struct builder *b, struct error *e)
                    : ERR_OK;
 }
 
-enum err builder_load_view(struct builder *b, struct log_view **out, struct error *e)
+enum err builder_load_view(struct builder *b, struct error *e)
 {
-    *out = malloc(sizeof(**out));
-    if (*out == NULL)
-        return error_set(e, ERR_NOMEM, "no memory for a view");
-    enum err code = log_view_load(b->fold.redis, b->fold.names, *out, e);
-    if (code == ERR_OK && (*out)->incarnation != b->fold.names->incarnation)
+    enum err code = log_view_load(b->fold.redis, b->fold.names, &b->view, e);
+    if (code == ERR_OK && b->view.incarnation != b->fold.names->incarnation)
         code = error_set(e, ERR_NOT_FOUND, "the filter has another incarnation by now");
     return code;
 }
@@ -131,11 +127,11 @@ enum err builder_take_over(struct builder *b, struct error *e)
 
 /* --- a place in the view --- */
 
-enum err builder_settle_shape(struct builder *b, uint64_t filter_seed, struct error *e)
+enum err builder_settle_shape(struct builder *b, struct error *e)
 {
     const struct names *names = b->fold.names;
     struct sync_client *l = b->fold.redis;
-    b->seed = filter_seed;
+    b->seed = b->view.seed;
     b->anew = true;
     b->took_over = false;
     fold_fini(&b->fold);
@@ -152,17 +148,14 @@ static uint64_t next_number(const struct log_view *v)
 
 static enum err choose_shape(struct builder *b, const struct generation *shape, struct error *e)
 {
-    struct log_view *v;
-    enum err code = builder_load_view(b, &v, e);
-    if (code == ERR_OK) {
-        b->shape = *shape;
-        b->shape.number = next_number(v);
-        b->shape.seed = random_u64() | 1; /* 0 would mix nothing */
-        b->shape.built = false;
-        code = builder_settle_shape(b, v->seed, e);
-    }
-    free(v);
-    return code;
+    enum err code = builder_load_view(b, e);
+    if (code != ERR_OK)
+        return code;
+    b->shape = *shape;
+    b->shape.number = next_number(&b->view);
+    b->shape.seed = random_u64() | 1; /* 0 would mix nothing */
+    b->shape.built = false;
+    return builder_settle_shape(b, e);
 }
 
 enum err builder_begin(struct builder *b, const struct generation *shape, const char *mutex, struct error *e)
@@ -231,14 +224,14 @@ static enum err hold_and_make(struct builder *b, struct error *e)
     return code;
 }
 
-/* Check that the view still names this builder, and load it into *@v. If the view does not have the
- * generation, or is gone, the shards that were just made belong to nobody: delete them. */
-static enum err check_named(struct builder *b, struct log_view **v, struct error *e)
+/* Load the view, and check that it still names this builder. If it does not have the generation, or is gone,
+ * the shards that were just made belong to nobody: delete them. */
+static enum err check_named(struct builder *b, struct error *e)
 {
-    enum err code = builder_load_view(b, v, e);
+    enum err code = builder_load_view(b, e);
     if (code != ERR_OK && code != ERR_NOT_FOUND)
         return code;
-    const struct log_generation *g = code == ERR_OK ? &(*v)->slot[b->fold.slot] : NULL;
+    const struct log_generation *g = code == ERR_OK ? &b->view.slot[b->fold.slot] : NULL;
     bool is_there = g != NULL && g->shape.number == b->shape.number;
     if (is_there && writer_compare(&g->writer, &b->fold.token) == 0)
         return ERR_OK;
@@ -266,18 +259,14 @@ static enum err check_eras(struct builder *b, struct error *e)
 static enum err check_history(struct builder *b, struct error *e)
 {
     struct registry_said said;
-    struct log_view *v;
-    enum err code = builder_load_view(b, &v, e);
-    if (code != ERR_OK) {
-        free(v);
+    enum err code = builder_load_view(b, e);
+    if (code != ERR_OK)
         return code;
-    }
     code = registry_look(b->fold.redis, b->fold.names, &said, e);
     if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT) /* by those masters that answered */
         code = ERR_OK;
-    if (code == ERR_OK && history_judge(v, &said) == HISTORY_MISSED)
+    if (code == ERR_OK && history_judge(&b->view, &said) == HISTORY_MISSED)
         code = error_set(e, ERR_LOST, "the view is older than what other masters have noted of it");
-    free(v);
     return code;
 }
 
@@ -285,7 +274,6 @@ static enum err check_history(struct builder *b, struct error *e)
  * view, and appends from then on also keys that are there. Model: builder of there.pml. */
 enum err builder_start(struct builder *b, struct error *e)
 {
-    struct log_view *v = NULL;
     b->anew = true;
     b->keys = 0;
     enum err code = builder_note_home(b, e);
@@ -294,10 +282,9 @@ enum err builder_start(struct builder *b, struct error *e)
     if (code == ERR_OK)
         code = hold_and_make(b, e);
     if (code == ERR_OK)
-        code = check_named(b, &v, e);
+        code = check_named(b, e);
     if (code == ERR_OK)
-        code = builder_take_lanes(b, v, e);
-    free(v);
+        code = builder_take_lanes(b, e);
     if (code == ERR_OK)
         code = check_eras(b, e);
     uint8_t writer[LOG_WRITER_BYTES];

@@ -29,7 +29,7 @@
 #include "shard/fold/fold.h"
 #include "shard/view/log_view.h"
 
-/* About 80 KB. */
+/* Some hundred KB. */
 struct builder {
     struct fold fold; /* of the new generation; its client and names are borrowed */
     struct generation shape;
@@ -37,6 +37,8 @@ struct builder {
     bool took_over; /* the headers of all shards have the token */
     bool near;      /* the view says that the cutover is near, and did so before the last builder_follow() */
     bool anew;      /* nothing that was read and applied so far counts */
+
+    struct log_view view; /* as it was loaded last */
 
     /* What the view and the lanes were at S0: */
     unsigned lane_count;

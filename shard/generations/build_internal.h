@@ -15,15 +15,16 @@ MUST_CHECK enum err builder_note_home(struct builder *b, struct error *e);
 enum err builder_fenced(const struct builder *b, struct error *e);
 /* ERR_LOST: the build must begin again. */
 MUST_CHECK enum err builder_check_not_recreated(const struct builder *b, struct error *e);
-/* Load the view. The caller frees *@out, also on error. ERR_NOT_FOUND: it is that of another incarnation. */
-MUST_CHECK enum err builder_load_view(struct builder *b, struct log_view **out, struct error *e);
-/* Set what follows from number and nodes of the shape. ERR_CONFIG: a node is not configured. */
-MUST_CHECK enum err builder_settle_shape(struct builder *b, uint64_t filter_seed, struct error *e);
+/* Load b->view. ERR_NOT_FOUND: it is that of another incarnation. */
+MUST_CHECK enum err builder_load_view(struct builder *b, struct error *e);
+/* Set what follows from the view, and from number and nodes of the shape. ERR_CONFIG: a node is not
+ * configured. */
+MUST_CHECK enum err builder_settle_shape(struct builder *b, struct error *e);
 
 /* --- build_lanes.c --- */
-/* Make the lanes and eras of @v those that the build relies on. ERR_CONFIG: the node of a lane is not
+/* Make the lanes and eras of the view those that the build relies on. ERR_CONFIG: the node of a lane is not
  * configured. */
-MUST_CHECK enum err builder_take_lanes(struct builder *b, const struct log_view *v, struct error *e);
+MUST_CHECK enum err builder_take_lanes(struct builder *b, struct error *e);
 /* Go to the end of lane @i: the rows have what is in it now. ERR_LOST. */
 MUST_CHECK enum err builder_find_end(struct builder *b, unsigned i, struct error *e);
 #endif

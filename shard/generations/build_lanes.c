@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-enum err builder_take_lanes(struct builder *b, const struct log_view *v, struct error *e)
+enum err builder_take_lanes(struct builder *b, struct error *e)
 {
+    const struct log_view *v = &b->view;
     enum err code = ERR_OK;
     buffer_clear(&b->lanes_text);
     buffer_clear(&b->eras_text);

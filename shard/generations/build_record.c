@@ -2,7 +2,6 @@
 /* The record of a build: what the shards have, and the positions from which its builder needs the lanes. */
 #include "shard/generations/build_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include "base/number.h"
 
@@ -127,26 +126,25 @@ static enum err load_record(struct builder *b, struct buffer *rows, struct error
     return code == ERR_PARSE ? error_prefix(e, code, "%s", key.text) : code;
 }
 
-static enum err find_build(struct builder *b, const struct log_view *v, struct error *e)
+static enum err find_build(struct builder *b, struct error *e)
 {
+    const struct log_view *v = &b->view;
     const struct generation *g = &v->slot[1 - v->current].shape;
     if (g->number == 0 || g->built || g->number < v->slot[v->current].shape.number)
         return error_set(e, ERR_NOT_FOUND, "no generation is being built");
     b->shape = *g;
-    enum err code = builder_take_lanes(b, v, e);
-    return code == ERR_OK ? builder_settle_shape(b, v->seed, e) : code;
+    enum err code = builder_take_lanes(b, e);
+    return code == ERR_OK ? builder_settle_shape(b, e) : code;
 }
 
 /* Read the record after the take-over: then the former builder records nothing any more. */
 enum err builder_resume(struct builder *b, struct buffer *rows, struct error *e)
 {
-    struct log_view *v = NULL;
     enum err code = builder_note_home(b, e);
     if (code == ERR_OK)
-        code = builder_load_view(b, &v, e);
+        code = builder_load_view(b, e);
     if (code == ERR_OK)
-        code = find_build(b, v, e);
-    free(v);
+        code = find_build(b, e);
     if (code != ERR_OK)
         return code;
     code = builder_take_over(b, e);

@@ -6,7 +6,6 @@
 #include "base/number.h"
 #include "base/random.h"
 #include "shard/redis/script_call.h"
-#include "shard/view/notify.h"
 #include "shard/view/shards.h"
 #include "shard/view/view_load.h"
 
@@ -16,51 +15,32 @@ enum { DIGITS = 16 /* of an incarnation */ };
 
 /* --- the current generation --- */
 
-static enum err count_shards(struct sync_client *l, const struct names *names, uint64_t number,
-                             uint64_t *shards, struct error *e)
-{
-    struct log_view *v = malloc(sizeof(*v));
-    if (v == NULL)
-        return error_set(e, ERR_NOMEM, "no memory for a view");
-    enum err code = log_view_load(l, names, v, e);
-    if (code == ERR_OK && v->slot[number % 2].shape.number != number)
-        code = error_set(e, ERR_NOT_FOUND, "the view has no generation %" PRIu64, number);
-    if (code == ERR_OK)
-        *shards = generation_shards(&v->slot[number % 2].shape);
-    free(v);
-    return code;
-}
-
 enum err grace_switch(struct sync_client *l, const struct names *names, const char *mutex, uint64_t version,
-                      uint64_t number, struct error *e)
+                      const struct generation *g, struct error *e)
 {
     struct script_call call = {0};
-    uint64_t shards = 0;
     long long result = 0;
-    enum err code = count_shards(l, names, number, &shards, e);
-    if (code != ERR_OK)
-        return code;
     script_begin_view(&call, embedded_grace_switch, names);
     script_filter_key(&call, names, "expansion_flag");
     script_incarnation(&call, names->incarnation);
-    script_number(&call, number % 2);
-    script_number(&call, number);
+    script_number(&call, g->number % 2);
+    script_number(&call, g->number);
     script_text(&call, mutex);
-    script_number(&call, shards);
+    script_number(&call, generation_shards(g));
     script_number(&call, version);
     script_incarnation(&call, random_u64() | 1);
-    code = script_run_once(&call, l, names, &result, e);
+    enum err code = script_run_once(&call, l, names, &result, e);
     if (code == ERR_OK && result == 1)
         log_view_notify(l, names);
     if (code != ERR_OK || result == 1)
         return code;
     if (result == 0)
-        return error_set(e, ERR_NOT_FOUND, "the view has no generation %" PRIu64 " any more", number);
+        return error_set(e, ERR_NOT_FOUND, "the view has no generation %" PRIu64 " any more", g->number);
     if (result == -3)
         return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex);
     if (result == -4)
         return error_set(e, ERR_TIMEOUT, "the view has changed meanwhile");
-    return error_set(e, ERR_CONFLICT, "generation %" PRIu64 " cannot be read: %s", number,
+    return error_set(e, ERR_CONFLICT, "generation %" PRIu64 " cannot be read: %s", g->number,
                      result == -1 ? "it was not built, or lacks keys that were acknowledged"
                                   : "it was not folded in each of the lanes");
 }

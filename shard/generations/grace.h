@@ -16,11 +16,11 @@
 #include "shard/filter/names.h"
 #include "shard/view/log_view.h"
 
-/* Make generation @number, the other one of the view, the current one. @version is that of the view that the
- * caller goes by. ERR_TIMEOUT: the view has changed since. ERR_CONFLICT: the generation is still being built,
- * lacks keys that were acknowledged, or was not folded in one of the lanes. ERR_NOT_FOUND. */
+/* Make @g, the other generation of the view, the current one. @version is that of the view that the caller
+ * goes by. ERR_TIMEOUT: the view has changed since. ERR_CONFLICT: the generation is still being built, lacks
+ * keys that were acknowledged, or was not folded in one of the lanes. ERR_NOT_FOUND. */
 MUST_CHECK enum err grace_switch(struct sync_client *l, const struct names *names, const char *mutex,
-                                 uint64_t version, uint64_t number, struct error *e);
+                                 uint64_t version, const struct generation *g, struct error *e);
 
 /* Let the view never go back to the generation in @slot of @v, which it does not read: @lane was trimmed past
  * that generation's position, as the view went back. Without effect if the view has changed. */

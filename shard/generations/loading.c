@@ -244,7 +244,7 @@ enum err loading_write(struct handle *f, const struct loading *l, const struct d
     uint32_t bytes = geometry_shard_bytes(geometry);
     uint32_t at_once = WRITE_BYTES / bytes < AT_ONCE ? WRITE_BYTES / bytes : AT_ONCE;
     struct placement placement;
-    uint16_t tag = handle_tag(f, g);
+    uint16_t tag = names_tag(&f->names, g->number);
     enum err code = placement_resolve(&placement, &f->names, g, sync_client_nodes(f->redis), e);
     if (code != ERR_OK)
         return code;
@@ -297,7 +297,7 @@ static enum err look_layer(struct handle *f, const struct loading *l, const stru
                            unsigned layer, uint8_t *there, struct error *e)
 {
     uint32_t shards = l->header.layers[layer].geometry.shards;
-    uint16_t tag = handle_tag(f, &l->shape);
+    uint16_t tag = names_tag(&f->names, l->shape.number);
     enum err code = ERR_OK;
     for (uint32_t first = 0; first < shards && code == ERR_OK; first += AT_ONCE) {
         uint32_t end = shards - first < AT_ONCE ? shards : first + AT_ONCE;

@@ -95,7 +95,6 @@ static enum err plan(struct maker *m, struct error *e)
     v->shard_bytes = o->shard_bytes;
     v->sourced = o->sourced;
     v->current = 1;
-    v->eras.known = true;
     for (v->lane_count = 0; v->lane_count < o->lanes; v->lane_count++)
         v->lane[v->lane_count].number = 1;
     for (unsigned i = 0; i < o->lanes && i < o->placement->count; i++)

@@ -5,7 +5,6 @@
  * lane at all. */
 #include "shard/log/lane_sync.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include "shard/redis/script_call.h"
 

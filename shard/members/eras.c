@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/members/eras.h"
-#include "shard/view/notify.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,7 +25,7 @@ static bool take(const struct replications *there, struct sync_client *l, const 
     struct placement placement;
     struct error ignored;
     bool all = placement_resolve(&placement, names, g, sync_client_nodes(l), &ignored) == ERR_OK;
-    *out = (struct trusted){.known = true};
+    *out = (struct trusted){0};
     for (unsigned i = 0; all && i < placement.count; i++) {
         const struct replication *one = replications_of_node(there, sync_client_name(l, placement.node[i]));
         all = one != NULL && one->id != 0 && trusted_add(out, one->id);
@@ -41,7 +40,7 @@ static enum err find(const struct replications *there, struct sync_client *l, co
 {
     struct trusted one;
     enum err code = ERR_OK;
-    *out = (struct trusted){.known = true};
+    *out = (struct trusted){0};
     for (unsigned s = 0; s < 2 && code == ERR_OK; s++) {
         if (v->slot[s].shape.number == 0)
             continue;
@@ -115,7 +114,7 @@ static enum err copy(struct replications *out, const struct replications *from, 
 /* Find the ids of a cluster's masters that have slots among all masters. */
 static enum err find_with_slots(const struct replications *there, struct trusted *out, struct error *e)
 {
-    *out = (struct trusted){.known = true};
+    *out = (struct trusted){0};
     for (unsigned i = 0; i < there->count; i++) {
         const struct replication *one = &there->one[i];
         if (one->has_slots && one->id == 0)
@@ -302,7 +301,7 @@ enum err eras_doubt_home(const struct eras *s, struct sync_client *l, const stru
 {
     const char *name = sync_client_name(l, sync_client_home(l, names));
     const struct replication *home = replications_of_node(&s->there, name);
-    struct trusted others = {.known = true};
+    struct trusted others = {0};
     unsigned unused;
     *was_accepted = false;
     if (home != NULL && home->id == 0)

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "shard/view/notify.h"
 #include "shard/view/shards.h"
 #include "shard/view/view_load.h"
 
@@ -101,7 +100,7 @@ enum err lost_end(struct fold *f, const struct log_lost *lost, struct error *e)
 static enum err check_eras(struct sync_client *l, const struct names *names, const struct log_view *v,
                            struct error *e)
 {
-    struct trusted now = {.known = true};
+    struct trusted now = {0};
     bool known = true;
     enum err code = shards_eras(l, names, &v->slot[v->current].shape, &now, e);
     for (unsigned i = 0; i < now.count; i++)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "shard/view/notify.h"
 #include "shard/members/remove.h"
 
 #include <stdlib.h>
@@ -74,9 +73,10 @@ enum err remove_begin(struct roll *r, const struct log_view *v, const struct log
     sync_client_forget(r->redis); /* earlier replies belong to nobody */
     for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++) {
         struct lane lane;
-        roll_lane(r, v, i, &lane);
+        code = roll_lane(r, v, i, &lane, e);
         put->length = log_entry_encode_removal(put->bytes, w->id, w->registration);
-        code = lane.era == 0 ? log_view_another(r->names, e) : append(r, &lane, put, e);
+        if (code == ERR_OK)
+            code = lane.era == 0 ? log_view_another(r->names, e) : append(r, &lane, put, e);
         out->lane[i] = v->lane[i];
         out->notice[i] = put->id;
     }
@@ -113,8 +113,11 @@ static enum err look_at_eras(struct roll *r, const struct log_view *v, const str
     *waits = *same = false;
     for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++) {
         struct lane there;
-        roll_lane(r, v, i, &there);
-        code = roll_look_at_era(r, &there, NULL, &page, e);
+        code = roll_lane(r, v, i, &there, e);
+        if (code == ERR_OK)
+            code = roll_look_at_era(r, &there, NULL, &page, e);
+        if (code != ERR_OK)
+            break;
         era[i] = page.era;
         *same |= page.era == v->lane[i].era;
         *waits |= page.era != v->lane[i].era && !log_writer_has_said(w, i, v->lane[i].number, page.era);
@@ -132,7 +135,7 @@ static enum err leave_eras(struct roll *r, struct log_view *v, const uint64_t er
             code = roll_replace_lane(r, v, i, e);
     if (code == ERR_OK)
         code = log_view_load(r->redis, r->names, v, e);
-    return code == ERR_OK ? roll_find_lanes(r, v, e) : code;
+    return code;
 }
 
 static enum err remove_from(struct roll *r, const struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES],

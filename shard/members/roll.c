@@ -24,13 +24,8 @@ enum {
 void roll_init(struct roll *r, struct sync_client *l, const struct names *names,
                const uint8_t writer[LOG_WRITER_BYTES])
 {
-    struct key_name key;
     *r = (struct roll){.redis = l, .names = names};
     memcpy(r->writer, writer, LOG_WRITER_BYTES);
-    for (unsigned i = 0; i < LOG_LANES_MAX; i++) {
-        lane_key(&key, names, i, 1);
-        r->where[i] = nodes_key(sync_client_nodes(l), key.text, key.length);
-    }
 }
 
 void roll_fini(struct roll *r)
@@ -38,26 +33,10 @@ void roll_fini(struct roll *r)
     script_fini(&r->call);
 }
 
-static struct lane lane_of(const struct roll *r, unsigned lane, const struct log_lane *stream)
+enum err roll_lane(const struct roll *r, const struct log_view *v, unsigned lane, struct lane *out,
+                   struct error *e)
 {
-    struct lane out = {.where = r->where[lane], .era = stream->era};
-    lane_key(&out.key, r->names, lane, stream->number);
-    return out;
-}
-
-void roll_lane(const struct roll *r, const struct log_view *v, unsigned lane, struct lane *out)
-{
-    *out = lane_of(r, lane, &v->lane[lane]);
-}
-
-enum err roll_find_lanes(struct roll *r, const struct log_view *v, struct error *e)
-{
-    struct lane lane;
-    enum err code = ERR_OK;
-    for (unsigned i = 0; i < v->lane_count && v->lane_node_count > 0 && code == ERR_OK; i++)
-        if ((code = log_view_lane_at(v, r->names, sync_client_nodes(r->redis), i, &lane, e)) == ERR_OK)
-            r->where[i] = lane.where;
-    return code;
+    return log_view_lane_at(v, r->names, sync_client_nodes(r->redis), lane, out, e);
 }
 
 /* --- scripts --- */
@@ -139,8 +118,10 @@ enum err roll_leave(struct roll *r, struct error *e)
 
 void roll_forget(const struct roll *r, const struct log_view *v, unsigned lane, struct own *own)
 {
-    struct lane there = lane_of(r, lane, &v->lane[lane]);
+    struct lane there;
     struct log_id least = {UINT64_MAX, UINT64_MAX};
+    if (roll_lane(r, v, lane, &there, NULL) != ERR_OK)
+        return;
     for (unsigned slot = 0; slot < 2; slot++) {
         const struct log_generation *g = &v->slot[slot];
         if (g->shape.number == 0 || (!g->shape.built && slot != v->current))
@@ -290,13 +271,13 @@ static enum err say(struct roll *r, unsigned lane, const struct log_lane *stream
 enum err roll_answer(struct roll *r, const struct log_view *v, unsigned lane, struct own *own, uint64_t *era,
                      struct error *e)
 {
-    struct lane there = lane_of(r, lane, &v->lane[lane]);
+    struct lane there;
     struct lane_page page;
-    enum err code = ERR_OK;
     bool whole = false;
     if (log_view_writer(v, r->writer) == NULL)
         return roll_not_registered(r->writer, e);
     sync_client_forget(r->redis); /* earlier replies belong to nobody */
+    enum err code = roll_lane(r, v, lane, &there, e);
     for (unsigned i = 0; i < LOOKS_MAX && code == ERR_OK && !whole; i++) {
         code = roll_look_at_era(r, &there, NULL, &page, e);
         if (code == ERR_OK && page.length == 0)
@@ -341,12 +322,14 @@ static enum err take(struct roll *r, unsigned lane, const struct log_lane *strea
 enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane, const struct replication *was,
                        unsigned *missing, struct error *e)
 {
-    struct lane there = lane_of(r, lane, &v->lane[lane]);
+    struct lane there;
     struct log_position first;
     struct lane_page page;
     struct replications now = {0};
     *missing = 0;
-    enum err code = roll_look_at_era(r, &there, &first, &page, e);
+    enum err code = roll_lane(r, v, lane, &there, e);
+    if (code == ERR_OK)
+        code = roll_look_at_era(r, &there, &first, &page, e);
     if (code == ERR_OK && page.length == 0)
         code = is_missing(&there, e);
     if (code != ERR_OK || page.era == there.era)
@@ -388,13 +371,12 @@ static enum err draw(struct roll *r, unsigned lane, const struct log_lane *strea
     return code == ERR_OK && result <= 0 ? log_view_another(r->names, e) : code;
 }
 
-/* A lane stays on its node while the current generation has shards there. Otherwise its next stream lies on
- * one of that generation's nodes. */
+/* A lane stays on its node, *@where, while the current generation has shards there. Otherwise its next stream
+ * lies on one of that generation's nodes. */
 static enum err next_node(const struct roll *r, const struct log_view *v, unsigned lane, unsigned *where,
                           struct error *e)
 {
     struct placement p;
-    *where = r->where[lane];
     if (v->lane_node_count == 0)
         return ERR_OK;
     enum err code =
@@ -429,11 +411,13 @@ static void forget(struct roll *r, const struct lane *lane)
 }
 
 /* Numbers only go up: nobody puts a lower one into a view that has this one. */
-static void forget_others(struct roll *r, const struct leftover_streams *found, uint64_t number)
+static void forget_others(struct roll *r, unsigned where, const struct leftover_streams *found,
+                          uint64_t number)
 {
+    struct lane other = {.where = where};
     for (unsigned i = 0; i < found->count; i++)
         if (found->number[i] < number) {
-            struct lane other = lane_of(r, found->lane, &(struct log_lane){.number = found->number[i]});
+            lane_key(&other.key, r->names, found->lane, found->number[i]);
             forget(r, &other);
         }
 }
@@ -441,21 +425,22 @@ static void forget_others(struct roll *r, const struct leftover_streams *found, 
 enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned lane, struct error *e)
 {
     const struct log_lane *stream = &v->lane[lane];
-    struct lane before = lane_of(r, lane, stream), next;
+    struct lane before, next = {0};
     struct log_position anchor;
     struct leftover_streams found = {.lane = lane};
     uint64_t number = 0;
-    unsigned where;
     sync_client_forget(r->redis);
-    enum err code = next_node(r, v, lane, &where, e);
+    enum err code = roll_lane(r, v, lane, &before, e);
+    next.where = before.where;
+    if (code == ERR_OK)
+        code = next_node(r, v, lane, &next.where, e);
     if (code == ERR_OK)
         code = draw(r, lane, stream, &number, e);
     if (code == ERR_OK)
         code = lane_close(r->redis, &before, e);
     if (code != ERR_OK)
         return code;
-    next = lane_of(r, lane, &(struct log_lane){.number = number});
-    next.where = where;
+    lane_key(&next.key, r->names, lane, number);
     code = lane_make(r->redis, &next, r->writer, 0, &anchor, e);
     if (code == ERR_UNREACHABLE && next.era != 0) /* who put a later stream into the view has removed it */
         return log_view_another(r->names, e);
@@ -463,13 +448,12 @@ enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned la
         forget(r, &next);
         return code == ERR_CONFLICT ? log_view_another(r->names, e) : code;
     }
-    const char *node = where == before.where ? "" : sync_client_nodes(r->redis)->node[where].name;
+    const char *node = next.where == before.where ? "" : sync_client_nodes(r->redis)->node[next.where].name;
     if (code == ERR_OK)
         code = put_into_view(r, lane, stream, number, node, e);
     if (code == ERR_OK) {
         forget(r, &before);
-        forget_others(r, &found, number);
-        r->where[lane] = where;
+        forget_others(r, before.where, &found, number);
     } else if (code == ERR_FENCED) {
         forget(r, &next);
     }
@@ -494,11 +478,14 @@ enum err roll_give_up_lane(struct roll *r, const struct log_view *v, unsigned la
 
 enum err roll_move_lanes(struct roll *r, const struct log_view *v, struct error *e)
 {
-    enum err code = roll_find_lanes(r, v, e);
+    enum err code = ERR_OK;
     for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++) {
-        unsigned where;
-        code = next_node(r, v, i, &where, e);
-        if (code == ERR_OK && where != r->where[i])
+        struct lane there;
+        code = roll_lane(r, v, i, &there, e);
+        unsigned where = there.where;
+        if (code == ERR_OK)
+            code = next_node(r, v, i, &where, e);
+        if (code == ERR_OK && where != there.where)
             code = roll_replace_lane(r, v, i, e);
     }
     return code;

@@ -29,20 +29,18 @@ struct roll {
     struct sync_client *redis; /* borrowed, like @names */
     const struct names *names;
     uint8_t writer[LOG_WRITER_BYTES];
-    uint64_t registration; /* number of the own registration; 0: none yet. The next one is not lower */
-    uint64_t left;         /* the registration that was given up last; 0: none. It is never used again */
-    unsigned where[LOG_LANES_MAX]; /* addresses of the lanes; roll_init() takes those of their keys */
-    struct script_call call;       /* scratch: the script that is being written or run */
+    uint64_t registration;   /* number of the own registration; 0: none yet. The next one is not lower */
+    uint64_t left;           /* the registration that was given up last; 0: none. It is never used again */
+    struct script_call call; /* scratch: the script that is being written or run */
 };
 
 void roll_init(struct roll *r, struct sync_client *l, const struct names *names,
                const uint8_t writer[LOG_WRITER_BYTES]);
 void roll_fini(struct roll *r);
 
-/* Lane @lane, as in the view. */
-void roll_lane(const struct roll *r, const struct log_view *v, unsigned lane, struct lane *out);
-/* Take the lanes' addresses from @v, if it names nodes for them. ERR_CONFIG: a node is not configured. */
-MUST_CHECK enum err roll_find_lanes(struct roll *r, const struct log_view *v, struct error *e);
+/* Lane @lane, as in the view. ERR_CONFIG: its node is not configured. */
+MUST_CHECK enum err roll_lane(const struct roll *r, const struct log_view *v, unsigned lane, struct lane *out,
+                              struct error *e);
 
 /* --- the register --- */
 

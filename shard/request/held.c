@@ -33,11 +33,6 @@ static enum err add_layers(struct held *h, const struct generation *shape, uint1
     return code;
 }
 
-static uint16_t tag_of(const struct generation *shape, const struct names *names)
-{
-    return hash_tag(names->incarnation, names->filter, names->filter_length, shape->number);
-}
-
 /* Layers that may have entries up to `folded`, or entries that no lane has. */
 static unsigned layers_folded(const struct log_view *view, unsigned slot)
 {
@@ -53,7 +48,7 @@ static unsigned layers_folded(const struct log_view *view, unsigned slot)
 enum err held_add_layers(struct held *h, const struct log_view *view, unsigned slot,
                          const struct names *names, struct error *e)
 {
-    uint16_t tag = tag_of(&view->slot[slot].shape, names);
+    uint16_t tag = names_tag(names, view->slot[slot].shape.number);
     unsigned first = h->shape.layer_count, layers = layers_folded(view, slot);
     enum err code = add_layers(h, &view->slot[slot].shape, tag, e);
     h->layers_folded = layers > h->layers_folded ? layers : h->layers_folded;
@@ -78,7 +73,7 @@ enum err held_new(struct held **out, const struct log_view *view, unsigned slot,
     if (code == ERR_OK)
         code = resident_new(&h->resident, shape->seed, view->lane_count, budget, e);
     if (code == ERR_OK)
-        code = add_layers(h, shape, tag_of(shape, names), e);
+        code = add_layers(h, shape, names_tag(names, shape->number), e);
     if (code == ERR_OK) {
         held_take_view(h, view, slot);
         held_begin(h, view, slot);

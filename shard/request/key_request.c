@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/clock.h"
 #include "shard/request/key_request_internal.h"
 #include "shard/resident/block_read.h"
 #include "shard/view/log_view.h"

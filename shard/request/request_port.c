@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/clock.h"
 #include "shard/redis/nodes/health.h"
 #include "shard/request/log_filter_state.h"

@@ -5,7 +5,6 @@
  * how fast shards are loaded. */
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct budget {

@@ -3,19 +3,15 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include "shard/filter/hash.h"
+#include "shard/view/view_load.h"
 
 extern const char embedded_expire[], embedded_no_filter[];
 
 void handle_fini(struct handle *f)
 {
     script_fini(&f->call);
-}
-
-uint16_t handle_tag(const struct handle *f, const struct generation *g)
-{
-    return hash_tag(f->names.incarnation, f->names.filter, f->names.filter_length, g->number);
 }
 
 void handle_announce(struct handle *f)
@@ -35,43 +31,6 @@ static void put_event(struct handle *f)
 
 /* --- the view --- */
 
-/* Complete the error of a view that cannot be parsed: name the key, and say what to do. */
-static enum err tell_what_to_do(const struct names *names, struct error *e)
-{
-    struct key_name key;
-    if (e == NULL)
-        return ERR_PARSE;
-    struct error why = *e;
-    names_filter_key(names, "view", &key);
-    return error_set(e, ERR_PARSE, "key %.200s in Redis: view is damaged: %.300s. Write the field as it was",
-                     key.text, why.text);
-}
-
-static enum err parse_view(struct view *out, const struct names *names, const redisReply *reply,
-                           struct error *e)
-{
-    enum { FIELDS_MAX = 512 }; /* the view has a field for each writer */
-    struct view_field fields[FIELDS_MAX];
-    size_t count = 0;
-    static const char wrong_type[] = "WRONGTYPE ";
-    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, wrong_type, sizeof(wrong_type) - 1) == 0)
-        return error_set(e, ERR_WRONG_TYPE, "%s", reply->str + sizeof(wrong_type) - 1);
-    if (reply->type != REDIS_REPLY_ARRAY)
-        return error_set(e, ERR_PARSE, "view: %s",
-                         reply->type == REDIS_REPLY_ERROR ? reply->str : "not a hash");
-    if (reply->elements > 2 * FIELDS_MAX) { /* a field that matters may be among those beyond */
-        (void)error_set(e, ERR_PARSE, "more than %d fields", FIELDS_MAX);
-        return tell_what_to_do(names, e);
-    }
-    for (size_t i = 0; i + 1 < reply->elements; i += 2)
-        fields[count++] = (struct view_field){.name = reply->element[i]->str,
-                                              .name_length = (size_t)reply->element[i]->len,
-                                              .value = reply->element[i + 1]->str,
-                                              .value_length = (size_t)reply->element[i + 1]->len};
-    enum err code = view_parse(out, fields, count, e);
-    return code == ERR_PARSE ? tell_what_to_do(names, e) : code;
-}
-
 static enum err knows(const struct handle *f, const struct generation *g, struct error *e)
 {
     struct placement placement;
@@ -81,17 +40,16 @@ static enum err knows(const struct handle *f, const struct generation *g, struct
 
 enum err handle_load_any(struct handle *f, struct view *out, struct error *e)
 {
-    struct key_name name;
-    redisReply *reply;
-    names_filter_key(&f->names, "view", &name);
+    struct log_view *v = malloc(sizeof(*v));
     out->deleting = false;
-    enum err code = sync_client_ask(f->redis, handle_home(f), &reply, e, "HGETALL %s", name.text);
-    if (code != ERR_OK)
-        return code;
-    code = parse_view(out, &f->names, reply, e);
-    if (code == ERR_PARSE && reply->type == REDIS_REPLY_ERROR)
-        code = sync_client_refusal(f->redis, handle_home(f), reply, e);
-    freeReplyObject(reply);
+    if (v == NULL)
+        return error_set(e, ERR_NOMEM, "no memory for a view");
+    enum err code = log_view_load(f->redis, &f->names, v, e);
+    if (code == ERR_OK)
+        log_view_sum_up(v, out);
+    free(v);
+    if (code == ERR_WRONG_TYPE) /* as Redis says it */
+        return error_set(e, code, "Operation against a key holding the wrong kind of value");
     for (unsigned s = 0; s < 2 && code == ERR_OK; s++)
         code = knows(f, &out->slot[s], e);
     if (code == ERR_OK)

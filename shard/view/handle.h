@@ -30,9 +30,6 @@ static inline unsigned handle_home(const struct handle *f)
     return sync_client_home(f->redis, &f->names);
 }
 
-/* The tag of the blocks of @g, with f->names.incarnation. */
-uint16_t handle_tag(const struct handle *f, const struct generation *g);
-
 /* Load the view, and set f->names.incarnation. ERR_NOT_FOUND: there is no view, or the filter is being
  * deleted (out->deleting). ERR_CONFIG: its shards lie on a node that is not configured here. ERR_FORMAT,
  * ERR_PARSE, ERR_WRONG_TYPE: the text names the key. After any error except ERR_NOT_FOUND do not change the

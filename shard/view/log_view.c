@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/number.h"
+#include "base/span.h"
 
 /* --- the stored form --- */
 
@@ -85,6 +86,23 @@ void log_view_format(const struct log_view *v, view_field_fn *fn, void *arg)
 }
 
 /* --- what a view means --- */
+
+void log_view_sum_up(const struct log_view *v, struct view *out)
+{
+    *out = (struct view){.incarnation = v->incarnation,
+                         .epoch = v->version,
+                         .current = v->current,
+                         .slot = {v->slot[0].shape, v->slot[1].shape},
+                         .last_generation = v->last_generation,
+                         .expansion = v->expansion,
+                         .sourced = v->sourced,
+                         .degraded = v->degraded,
+                         .deleting = v->deleting,
+                         .expire_at_ms = v->expire_at_ms,
+                         .healthy_ms = v->healthy_ms,
+                         .keys = {v->slot[0].keys, v->slot[1].keys}};
+    out->phase = view_phase(out);
+}
 
 unsigned log_lane_of(struct key_hash h, unsigned lanes)
 {

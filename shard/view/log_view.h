@@ -36,6 +36,7 @@
  *   history=<id> <id>...          replication ids that the view has taken, cutovers, and losses
  *                                 that were noticed (history.h), the last ones first
  *   left=<id>:<registration> ...  writers that left or were removed, the last ones first
+ *   expire_at=<ms>  healthy_ms=<ms>  when it is deleted; when it became healthy last
  *   writer.<id>=<registration>[?] <lane>.<number>:<era> ...   a writer, "?": in doubt; the lanes,
  *                                 with eras that are not accepted yet, in which it has looked for
  *                                 its entries and appended what was missing */
@@ -162,13 +163,28 @@ struct log_view {
     struct log_left left[LOG_LEFT_MAX];
     unsigned history_count;
     uint64_t history[LOG_HISTORY_MAX]; /* the last one first */
+    uint64_t expire_at_ms;             /* wall clock; 0: never */
+    uint64_t healthy_ms;               /* when the filter became healthy last (wall clock, ms; 0: unknown) */
 };
 
-/* As view_parse(). ERR_NOT_FOUND: there are no fields. ERR_PARSE: a field is damaged; the text names it.
- * ERR_FORMAT: the format is another one. On error *@out is undefined. Unknown fields are skipped. */
+/* One field of the hash, as Redis returned it. */
+struct view_field {
+    const char *name;
+    size_t name_length;
+    const char *value;
+    size_t value_length;
+};
+
+/* ERR_NOT_FOUND: there are no fields. ERR_PARSE: a field is damaged; the text names it. ERR_FORMAT: the
+ * format is another one. On error *@out is undefined. Unknown fields are skipped. */
 MUST_CHECK enum err log_view_parse(struct log_view *out, const struct view_field *fields, size_t count,
                                    struct error *e);
 
+/* @v as a summary. */
+void log_view_sum_up(const struct log_view *v, struct view *out);
+
+/* Called for each field of a stored form. @value is valid during the call only. */
+typedef void view_field_fn(void *arg, const char *name, const char *value);
 /* Call @fn for each field of the stored form, except positions, keys, full marks, the next layer, losses,
  * holds, strays, filled layers and writers: only scripts store those. */
 void log_view_format(const struct log_view *v, view_field_fn *fn, void *arg);

@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/log.h"
 #include "base/number.h"
+#include "base/span.h"
 
 /* --- fields that occur once, or once for each slot --- */
 
@@ -140,45 +142,69 @@ static bool parse_no_more(void *view, struct span value)
     return number_u64(value.at, value.length, &number);
 }
 
+/* How to parse a field's value, and the type of the member. */
+enum kind {
+    HEX,        /* uint64_t, 16 digits */
+    NUMBER,     /* uint64_t */
+    POSITIVE,   /* uint64_t, not 0 */
+    WORD,       /* uint32_t */
+    BIT,        /* bool */
+    GENERATION, /* struct generation; "" has the number 0 */
+    OTHER       /* parsed by row->parse */
+};
+
+struct row {
+    const char *name;
+    size_t offset;                                  /* of the member */
+    bool (*parse)(void *member, struct span value); /* OTHER */
+    const char *expected;                           /* OTHER: the form of the value, for error texts */
+    enum kind kind;
+    bool is_optional;
+};
+
 #define FIELD(text, as, member) .name = (text), .kind = (as), .offset = offsetof(struct log_view, member)
-#define OTHER(text, member, fn, form) FIELD(text, VIEW_OTHER, member), .parse = (fn), .expected = (form)
-#define WHOLE(text, fn, form) .name = (text), .kind = VIEW_OTHER, .parse = (fn), .expected = (form)
+#define MEMBER(text, member, fn, form) FIELD(text, OTHER, member), .parse = (fn), .expected = (form)
+#define WHOLE(text, fn, form) .name = (text), .kind = OTHER, .parse = (fn), .expected = (form)
 #define TOKEN "a number and 16 hexadecimal digits"
 #define KEYS "\"<generation> <keys>[ <lane number>:<era> <id>...]\""
 #define LOST "\"<generation> <layer>.<shard> <ms>\""
-static const struct view_row known[] = {
+static const struct row known[] = {
     {WHOLE("format", parse_no_more, "a whole number")},
-    {FIELD("incarnation", VIEW_HEX, incarnation)},
-    {FIELD("version", VIEW_POSITIVE, version)},
-    {FIELD("seed", VIEW_HEX, seed)},
-    {FIELD("last_generation", VIEW_NUMBER, last_generation)},
-    {FIELD("expansion", VIEW_WORD, expansion)},
-    {FIELD("shard_bytes", VIEW_WORD, shard_bytes)},
-    {FIELD("sourced", VIEW_BIT, sourced)},
-    {FIELD("degraded", VIEW_BIT, degraded)},
-    {FIELD("deleting", VIEW_BIT, deleting)},
-    {FIELD("bloom_filter_current_index", VIEW_BIT, current)},
+    {FIELD("incarnation", HEX, incarnation)},
+    {FIELD("version", POSITIVE, version)},
+    {FIELD("seed", HEX, seed)},
+    {FIELD("last_generation", NUMBER, last_generation)},
+    {FIELD("expansion", WORD, expansion)},
+    {FIELD("shard_bytes", WORD, shard_bytes)},
+    {FIELD("sourced", BIT, sourced)},
+    {FIELD("degraded", BIT, degraded)},
+    {FIELD("deleting", BIT, deleting)},
+    {FIELD("bloom_filter_current_index", BIT, current)},
     {WHOLE("bloom_filter_size", parse_no_more, "a whole number")},
     {WHOLE("lanes", parse_lanes, "\"<number>:<replication id>,...\"")},
     {WHOLE("lane_nodes", parse_lane_nodes, "names of nodes")},
-    {OTHER("eras", eras, parse_eras, "replication ids")},
-    {FIELD("generation0", VIEW_GENERATION, slot[0].shape)},
-    {FIELD("generation1", VIEW_GENERATION, slot[1].shape)},
-    {OTHER("token0", slot[0].writer, parse_token, TOKEN)},
-    {OTHER("token1", slot[1].writer, parse_token, TOKEN)},
-    {OTHER("keys0", slot[0], parse_keys, KEYS), .is_optional = true},
-    {OTHER("keys1", slot[1], parse_keys, KEYS), .is_optional = true},
-    {FIELD("filled0", VIEW_NUMBER, slot[0].filled), .is_optional = true},
-    {FIELD("filled1", VIEW_NUMBER, slot[1].filled), .is_optional = true},
-    {FIELD("next0", VIEW_GENERATION, slot[0].next), .is_optional = true},
-    {FIELD("next1", VIEW_GENERATION, slot[1].next), .is_optional = true},
-    {OTHER("lost0", slot[0].lost, parse_lost, LOST), .is_optional = true},
-    {OTHER("lost1", slot[1].lost, parse_lost, LOST), .is_optional = true},
+    {MEMBER("eras", eras, parse_eras, "replication ids")},
+    {FIELD("generation0", GENERATION, slot[0].shape)},
+    {FIELD("generation1", GENERATION, slot[1].shape)},
+    {MEMBER("token0", slot[0].writer, parse_token, TOKEN)},
+    {MEMBER("token1", slot[1].writer, parse_token, TOKEN)},
+    {MEMBER("keys0", slot[0], parse_keys, KEYS), .is_optional = true},
+    {MEMBER("keys1", slot[1], parse_keys, KEYS), .is_optional = true},
+    {FIELD("filled0", NUMBER, slot[0].filled), .is_optional = true},
+    {FIELD("filled1", NUMBER, slot[1].filled), .is_optional = true},
+    {FIELD("next0", GENERATION, slot[0].next), .is_optional = true},
+    {FIELD("next1", GENERATION, slot[1].next), .is_optional = true},
+    {MEMBER("lost0", slot[0].lost, parse_lost, LOST), .is_optional = true},
+    {MEMBER("lost1", slot[1].lost, parse_lost, LOST), .is_optional = true},
     {WHOLE("left", parse_left, "writers that have left, each with its registration"), .is_optional = true},
     {WHOLE("history", parse_history, "replication ids of 16 hexadecimal digits each"), .is_optional = true},
-    {FIELD("near", VIEW_NUMBER, near), .is_optional = true},
-    {FIELD("strays", VIEW_BIT, strays), .is_optional = true},
+    {FIELD("near", NUMBER, near), .is_optional = true},
+    {FIELD("strays", BIT, strays), .is_optional = true},
+    {FIELD("expire_at", NUMBER, expire_at_ms), .is_optional = true},
+    {FIELD("healthy_ms", NUMBER, healthy_ms), .is_optional = true},
 };
+
+enum { ROWS = sizeof(known) / sizeof(known[0]) };
 
 /* --- fields for each lane, or each writer --- */
 
@@ -271,17 +297,27 @@ static const struct family {
                 {"full", true, parse_full, "\"<generation> <lane number>:<era> <id>\""},
                 {"hold.", false, parse_hold, "\"<lane number> <id>\""}};
 
-/* Parse @f into a struct log_view, if its name is that of a family; else skip it. */
-static enum err parse_family(void *view, const struct view_field *f, struct error *e)
+/* ERR_PARSE, with a text that names the field, what it must be, and its value. */
+static enum err damaged(struct error *e, const struct view_field *f, const char *wanted)
 {
-    struct log_view *v = view;
+    char text[64]; /* the value's beginning: generations are long */
+    size_t n = f->value_length < sizeof(text) - 1 ? f->value_length : sizeof(text) - 1;
+    memcpy(text, f->value, n);
+    text[n] = '\0';
+    return error_set(e, ERR_PARSE, "field %.*s must be %s; here is %s", (int)f->name_length, f->name, wanted,
+                     log_quote(text));
+}
+
+/* Parse @f, if its name is that of a family; else skip it. */
+static enum err parse_family(struct log_view *v, const struct view_field *f, struct error *e)
+{
     struct span rest, piece, value = {f->value, f->value_length};
     unsigned slot = 0, lane;
     if (begins(f, "writer.", &rest)) {
         if (v->writer_count == LOG_WRITERS_MAX)
-            return view_damaged(e, f, "left out: there are too many writers");
+            return damaged(e, f, "left out: there are too many writers");
         if (!parse_writer(&v->writer[v->writer_count++], rest, value))
-            return view_damaged(
+            return damaged(
                 e, f, "a writer's registration and the lanes of which it has said that no entry is missing");
     }
     for (unsigned i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
@@ -291,9 +327,119 @@ static enum err parse_family(void *view, const struct view_field *f, struct erro
         bool is_known = !one->of_slot ||
                         (span_cut(&rest, '.', &piece) && parse_index(piece, 2, &slot) && rest.at != NULL);
         if (is_known && parse_index(rest, LOG_LANES_MAX, &lane) && !one->parse(v, slot, lane, value))
-            return view_damaged(e, f, one->expected);
+            return damaged(e, f, one->expected);
     }
     return ERR_OK; /* also a field of a later version */
+}
+
+/* --- rows --- */
+
+static bool parse_number(uint64_t *out, uint64_t least, uint64_t most, struct span value)
+{
+    uint64_t n = 0;
+    bool ok = number_u64(value.at, value.length, &n) && n >= least && n <= most;
+    *out = n;
+    return ok;
+}
+
+static bool parse_value(struct log_view *v, const struct row *row, struct span value, struct error *why)
+{
+    void *member = (char *)v + row->offset;
+    uint64_t n = 0;
+    bool ok = false;
+    switch (row->kind) {
+    case HEX:
+        return value.length == 16 && number_hex64(value.at, value.length, member);
+    case NUMBER:
+        return parse_number(member, 0, UINT64_MAX, value);
+    case POSITIVE:
+        return parse_number(member, 1, UINT64_MAX, value);
+    case WORD:
+        ok = parse_number(&n, 0, UINT32_MAX, value);
+        *(uint32_t *)member = (uint32_t)n;
+        return ok;
+    case BIT:
+        ok = value.length == 1 && (*value.at == '0' || *value.at == '1');
+        *(bool *)member = ok && *value.at == '1';
+        return ok;
+    case GENERATION:
+        ((struct generation *)member)->number = 0;
+        return value.length == 0 || generation_parse(member, value.at, value.length, why) == ERR_OK;
+    case OTHER:
+        break;
+    }
+    return row->parse(member, value);
+}
+
+static const char *expected(const struct row *row)
+{
+    static const char *const texts[] = {[HEX] = "16 hexadecimal digits",
+                                        [NUMBER] = "a whole number",
+                                        [POSITIVE] = "a whole number, 1 or more",
+                                        [WORD] = "a whole number below 2^32",
+                                        [BIT] = "0 or 1",
+                                        [GENERATION] = "a generation"};
+    return row->kind == OTHER ? row->expected : texts[row->kind];
+}
+
+static enum err parse_row(struct log_view *v, const struct row *row, const struct view_field *f,
+                          struct error *e)
+{
+    struct error why = {""};
+    if (parse_value(v, row, (struct span){f->value, f->value_length}, &why))
+        return ERR_OK;
+    return why.text[0] == '\0' ? damaged(e, f, expected(row)) /* `why` quotes the part that is wrong */
+                               : error_set(e, ERR_PARSE, "field %s: %.250s", row->name, why.text);
+}
+
+static bool is_named(const struct view_field *f, const char *name)
+{
+    return strlen(name) == f->name_length && memcmp(name, f->name, f->name_length) == 0;
+}
+
+/* Check the format before all else: the fields of another format may mean other things. */
+static enum err check_format(const struct view_field *fields, size_t count, struct error *e)
+{
+    uint64_t format = 1; /* it had no such field */
+    for (size_t i = 0; i < count; i++)
+        if (is_named(&fields[i], "format") && !number_u64(fields[i].value, fields[i].value_length, &format))
+            return damaged(e, &fields[i], "a whole number");
+    if (format > VIEW_FORMAT)
+        return error_set(e, ERR_FORMAT,
+                         "filter format %" PRIu64 " is newer than this coordinator supports (%d); upgrade it",
+                         format, VIEW_FORMAT);
+    if (format < VIEW_FORMAT)
+        return error_set(e, ERR_FORMAT,
+                         "an earlier version made the filter (format %" PRIu64
+                         ", here it is %d): delete it, and "
+                         "have it built from its table, or add its keys again",
+                         format, VIEW_FORMAT);
+    return ERR_OK;
+}
+
+/* Read the fields that have a row, each at most once, and those of families. */
+static enum err parse_fields(struct log_view *v, const struct view_field *fields, size_t count,
+                             struct error *e)
+{
+    bool seen[ROWS] = {false};
+    enum err code = ERR_OK;
+    for (size_t i = 0; i < count && code == ERR_OK; i++) {
+        unsigned at = 0;
+        while (at < ROWS && !is_named(&fields[i], known[at].name))
+            at++;
+        if (at == ROWS)
+            code = parse_family(v, &fields[i], e);
+        else if (seen[at])
+            code = error_set(e, ERR_PARSE, "field %s occurs twice", known[at].name);
+        else
+            code = parse_row(v, &known[at], &fields[i], e);
+        if (at < ROWS)
+            seen[at] = true;
+    }
+    for (unsigned i = 0; i < ROWS && code == ERR_OK; i++)
+        if (!seen[i] && !known[i].is_optional)
+            code = error_set(e, ERR_PARSE, "field %s is missing", known[i].name);
+    return code;
 }
 
 /* --- the view --- */
@@ -341,15 +487,18 @@ static void drop_foreign(struct log_generation *g)
 
 enum err log_view_parse(struct log_view *out, const struct view_field *fields, size_t count, struct error *e)
 {
+    if (count == 0)
+        return error_set(e, ERR_NOT_FOUND, "the filter has no view");
     out->writer_count = out->left_count = out->history_count = 0;
     out->strays = false;
-    out->near = 0;
+    out->near = out->expire_at_ms = out->healthy_ms = 0;
     for (unsigned s = 0; s < 2; s++)
         clear(&out->slot[s]);
     for (unsigned lane = 0; lane < LOG_LANES_MAX; lane++)
         out->hold[lane].lane_number = 0;
-    enum err code = view_parse_rows(out, known, sizeof(known) / sizeof(known[0]), VIEW_FORMAT, fields, count,
-                                    parse_family, e);
+    enum err code = check_format(fields, count, e);
+    if (code == ERR_OK)
+        code = parse_fields(out, fields, count, e);
     for (unsigned s = 0; s < 2; s++)
         drop_foreign(&out->slot[s]);
     return code == ERR_OK ? check(out, e) : code;

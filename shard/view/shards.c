@@ -4,7 +4,6 @@
 #include <string.h>
 #include "base/info.h"
 #include "shard/filter/block.h"
-#include "shard/filter/hash.h"
 #include "shard/redis/script_call.h"
 
 extern const char embedded_shard_make[], embedded_shard_unmake[];
@@ -123,7 +122,7 @@ static enum err walk_begin(struct walk *w, struct sync_client *l, const struct n
                            const struct generation *g, struct error *e)
 {
     *w = (struct walk){.redis = l, .names = names, .g = g, .keeps = w->keeps, .is_new = w->is_new};
-    w->tag = hash_tag(names->incarnation, names->filter, names->filter_length, g->number);
+    w->tag = names_tag(names, g->number);
     return placement_resolve(&w->placement, names, g, sync_client_nodes(l), e);
 }
 
@@ -239,7 +238,6 @@ enum err shards_eras(struct sync_client *l, const struct names *names, const str
 {
     struct placement placement;
     unsigned masters = 0;
-    out->known = true;
     out->count = 0;
     enum err code = placement_resolve(&placement, names, g, sync_client_nodes(l), e);
     for (unsigned i = 0; code == ERR_OK && i < placement.count; i++)

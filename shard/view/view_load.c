@@ -2,7 +2,10 @@
 #include "shard/view/view_load.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include "base/random.h"
+#include "shard/log/lane_sync.h"
 
 enum { FIELDS_MAX = 1024 };
 
@@ -74,6 +77,14 @@ static enum err take(struct log_view *out, const redisReply *reply, struct error
     return log_view_parse(out, fields, count, e);
 }
 
+/* Complete the error of a view that cannot be parsed: name the key, and say what to do. */
+static enum err tell_what_to_do(struct error *e, const char *key)
+{
+    const struct error why = e == NULL ? (struct error){""} : *e;
+    return error_set(e, ERR_PARSE, "key %.200s in Redis: view is damaged: %.300s. Write the field as it was",
+                     key, why.text);
+}
+
 static enum err load(struct sync_client *l, const struct names *names, const char *what, struct log_view *out,
                      struct buffer *kept, struct error *e)
 {
@@ -87,8 +98,10 @@ static enum err load(struct sync_client *l, const struct names *names, const cha
     code = take(out, reply, e);
     if (reply->type == REDIS_REPLY_ERROR && code != ERR_WRONG_TYPE)
         code = sync_client_refusal(l, home, reply, e);
-    else if (code == ERR_PARSE || code == ERR_WRONG_TYPE)
+    else if (code == ERR_WRONG_TYPE)
         code = error_prefix(e, code, "%s", key.text);
+    else if (code == ERR_PARSE)
+        code = tell_what_to_do(e, key.text);
     if (code == ERR_OK && kept != NULL) {
         keep(kept, reply);
         if (buffer_failed(kept))
@@ -114,4 +127,25 @@ enum err log_view_load_leftover(struct sync_client *l, const struct names *names
                                 struct error *e)
 {
     return load(l, names, "leftover", out, NULL, e);
+}
+
+/* --- telling --- */
+
+void log_view_notify(struct sync_client *l, const struct names *names)
+{
+    uint8_t writer[LOG_WRITER_BYTES];
+    struct log_view *v = malloc(sizeof(*v));
+    if (v == NULL || log_view_load(l, names, v, NULL) != ERR_OK || v->incarnation != names->incarnation) {
+        free(v);
+        return;
+    }
+    random_id(writer); /* of no process: so no two notices are the same entry */
+    for (unsigned i = 0; i < v->lane_count; i++) {
+        struct lane lane;
+        enum err code = log_view_lane_at(v, names, sync_client_nodes(l), i, &lane, NULL);
+        if (code == ERR_OK)
+            code = lane_notice(l, &lane, writer, NULL);
+        (void)code; /* readers of that lane learn of the change later */
+    }
+    free(v);
 }

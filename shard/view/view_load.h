@@ -22,4 +22,9 @@ MUST_CHECK enum err log_view_again(struct log_view *out, const struct buffer *ke
 /* As log_view_load(), for the record of what no view names (leftover.h). */
 MUST_CHECK enum err log_view_load_leftover(struct sync_client *l, const struct names *names,
                                            struct log_view *out, struct error *e);
+
+/* Append a notice to each lane of the view: a process that reads the lane's tail then reads the view, before
+ * it would by itself. A hint: nothing relies on it, and errors are ignored. Blocking; call it after the
+ * change. */
+void log_view_notify(struct sync_client *l, const struct names *names);
 #endif

@@ -248,7 +248,7 @@ static void server_trust(struct server *s)
     struct error e = {""};
     redisReply *reply = NULL;
     must(sync_client_command(s->link, 0, &reply, &e, "INFO replication"), &e);
-    s->eras = (struct trusted){.known = true, .count = 1};
+    s->eras = (struct trusted){.count = 1};
     s->eras.id[0] = info_id(reply->str, reply->len, "master_replid");
     freeReplyObject(reply);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "shard/filter/block.h"
+#include "shard/view/shards.h"
 
 struct servers folding_servers;
 struct proxy *folding_proxy;
@@ -78,20 +79,20 @@ void folding_make_shard(unsigned layer, uint32_t shard)
     free(bytes);
 }
 
-const struct trusted folding_any_era;
-
 /* Begin to load @count shards from @first on. All of them have been read when this returns. */
 void folding_load_some(struct folding_member *p, struct load *l, unsigned layer, uint32_t first,
                        uint32_t count)
 {
     struct error e = {""};
+    static struct trusted eras;
+    must(shards_eras(p->link, &folding_names, &folding_g, &eras, &e), e);
     *l = (struct load){.resident = p->resident,
                        .names = &folding_names,
                        .placement = &p->folder.fold.placement,
                        .generation = GENERATION,
                        .layer = layer,
                        .writer = {.number = UINT64_MAX},
-                       .eras = &folding_any_era,
+                       .eras = &eras,
                        .first = first,
                        .count = count};
     must(load_begin(l, &e), e);
@@ -167,7 +168,7 @@ static int setup_layers(unsigned layers)
                            .last_generation = GENERATION,
                            .lane_count = 1,
                            .lane = {{1, ERA}},
-                           .eras = {.known = true, .count = 1, .id = {ERA}}};
+                           .eras = {.count = 1, .id = {ERA}}};
     v->slot[0].shape = folding_g;
     log_view_format(v, folding_put_field, NULL);
     free(v);

@@ -44,7 +44,6 @@ struct key_name folding_shard_name(unsigned layer, uint32_t shard);
 void folding_make_shard(unsigned layer, uint32_t shard);
 /* Set a field of the view; a view_field_fn. */
 void folding_put_field(void *arg, const char *name, const char *value);
-extern const struct trusted folding_any_era;
 /* Begin to load @count shards from @first on. All of them have been read when this returns. */
 void folding_load_some(struct folding_member *p, struct load *l, unsigned layer, uint32_t first,
                        uint32_t count);

@@ -139,7 +139,7 @@ static void accept_eras(void)
     struct replications found = {0};
     if (sync_client_replications(loads.link, NULL, &found, &e) != ERR_OK)
         fail_msg("%s", e.text);
-    loads.eras = (struct trusted){.known = true};
+    loads.eras = (struct trusted){0};
     for (unsigned i = 0; i < found.count; i++) {
         assert_true(found.one[i].id != 0);
         loads.eras.id[loads.eras.count++] = found.one[i].id;

@@ -108,7 +108,6 @@ static void make_lane(uint64_t number)
 static void trust_all(struct trusted *out)
 {
     struct client *c;
-    out->known = true;
     for (unsigned i = 0; (c = servers_each(&log_servers, i)) != NULL; i++) {
         redisReply *r = client_command(c, "INFO replication");
         assert_non_null(r);

@@ -20,7 +20,7 @@ enum err log_switch(struct sync_client *l, const struct names *names, uint64_t n
     do {
         code = log_view_load(l, names, v, e);
         if (code == ERR_OK)
-            code = grace_switch(l, names, "", v->version, number, e);
+            code = grace_switch(l, names, "", v->version, &v->slot[number % 2].shape, e);
     } while (code == ERR_TIMEOUT && ++attempts < SWITCHES_MAX);
     free(v);
     return code;

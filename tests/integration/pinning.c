@@ -115,7 +115,6 @@ void pinning_open(struct pinning *p, const struct nodes *direct, const struct no
     p->base = event_base_new();
     p->store = async_client_new(p->base, nodes, PINNING_STORE_MS, NULL);
     assert_non_null(p->store);
-    p->eras.known = true;
     p->source = (struct block_source){.resident = p->r,
                                       .view = resident_view(p->r),
                                       .names = &p->names,

@@ -102,7 +102,7 @@ static int setup(void **state)
                            .current = 1,
                            .lane_count = 2,
                            .lane = {{1, ERA}, {1, ERA}},
-                           .eras = {.known = true, .count = 2, .id = {ERA + 1, ERA}}};
+                           .eras = {.count = 2, .id = {ERA + 1, ERA}}};
     v->slot[1].shape = g;
     log_view_format(v, put_field, NULL);
     free(v);

@@ -254,6 +254,26 @@ static void test_scan__comes_past_every_name_once_it_is_through(void **state)
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "DBSIZE"), 1);
 }
 
+/* A thread that tends a filter with writers meets a key that is no view: those are not its writers. */
+static void test_wrong_type__has_nobody_doubted(void **state)
+{
+    enum { NAMES = 16 };
+    char command[80];
+    (void)state;
+    (void)keyspace_integer(&keyspace.fixture.client[0], "BF.ADD busy a");
+    (void)keyspace_integer(&keyspace.fixture.client[1], "BF.ADD busy b");
+    for (unsigned i = 0; i < NAMES; i++) {
+        (void)snprintf(command, sizeof(command), "SET twinbloom:{alien%u}:view value", i);
+        keyspace_ask_redis(command);
+        (void)snprintf(command, sizeof(command), "BF.EXISTS alien%u a", i);
+        (void)keyspace_refusal(&keyspace.fixture.client[0], command);
+        assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "BF.ADD busy a"), 0);
+        (void)snprintf(command, sizeof(command), "DEL twinbloom:{alien%u}:view", i);
+        keyspace_ask_redis(command);
+    }
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL busy"), 1);
+}
+
 static void test_wrong_type__is_said_as_redis_says_it(void **state)
 {
     (void)state;
@@ -443,7 +463,9 @@ static void test_damaged_view__is_told_to_who_asks_first(void **state)
     for (unsigned i = 0; i < 4; i++) {
         uint64_t began = clock_mono_us();
         const char *text = keyspace_refusal(&keyspace.fixture.client[i / 2], asked[i % 2]);
-        if (strstr(text, "twinbloom:{broken}:view: field incarnation must be") == NULL)
+        if (strstr(text,
+                   "key twinbloom:{broken}:view in Redis: view is damaged: field incarnation must be") ==
+            NULL)
             fail_msg("%s: %s", asked[i % 2], text);
         assert_true(clock_mono_us() - began < 1000 * 1000);
     }
@@ -451,6 +473,20 @@ static void test_damaged_view__is_told_to_who_asks_first(void **state)
     /* The name is free at once. */
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "BF.ADD broken a"), 1);
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL broken"), 1);
+}
+
+/* As that of a filter with many writers. */
+static void test_view__of_many_fields_is_one_like_others(void **state)
+{
+    (void)state;
+    char command[80];
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "BF.ADD wide a"), 1);
+    for (unsigned i = 0; i < 600; i++) {
+        (void)snprintf(command, sizeof(command), "HSET twinbloom:{wide}:view lacks.%032x 0", i);
+        keyspace_ask_redis(command);
+    }
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "EXPIRE wide 1000"), 1);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL wide"), 1);
 }
 
 int main(void)
@@ -464,6 +500,8 @@ int main(void)
         cmocka_unit_test(test_expire__keeps_to_what_redis_does),
         cmocka_unit_test(test_damaged_view__is_told_and_comes_back),
         cmocka_unit_test(test_damaged_view__is_told_to_who_asks_first),
+        cmocka_unit_test(test_view__of_many_fields_is_one_like_others),
+        cmocka_unit_test(test_wrong_type__has_nobody_doubted),
         cmocka_unit_test(test_wrong_type__is_said_as_redis_says_it),
         cmocka_unit_test(test_tb__counts_and_makes_only_what_is_not_there),
         cmocka_unit_test(test_tb_count__estimates_over_all_layers),

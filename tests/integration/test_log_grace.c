@@ -35,7 +35,11 @@ static void build_one(bool heals)
 
 static enum err switch_to(uint64_t number, struct error *e)
 {
-    return grace_switch(p.link, &log_names, "", log_stored()->version, number, e);
+    static struct generation g; /* as large as a view's */
+    const struct log_view *v = log_stored();
+    g = v->slot[number % 2].shape;
+    g.number = number;
+    return grace_switch(p.link, &log_names, "", v->version, &g, e);
 }
 
 static enum err forget(uint64_t number, struct error *e)

@@ -166,7 +166,7 @@ static void test_make__names_a_key_that_is_in_the_way(void **state)
         assert_int_equal(life_keys(&w), 1);
         assert_int_equal(servers_integer(&w.servers, 0, "DEL %s", key_of(what[i])), 1);
     }
-    assert_int_equal(servers_integer(&w.servers, 0, "HSET %s incarnation x", key_of("leftover")), 1);
+    assert_int_equal(servers_integer(&w.servers, 0, "HSET %s format 3 incarnation x", key_of("leftover")), 2);
     gives(ERR_PARSE, life_make(&w, w.link, &e), e);
     assert_non_null(strstr(e.text, key_of("leftover")));
     assert_int_equal(life_keys(&w), 1);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shard/view/notify.h"
+#include "shard/view/view_load.h"
 
 enum { REPLY_MS = 5000, LANES = 3, SECOND_MS = 1000 };
 

@@ -56,11 +56,6 @@ static enum err replace(struct life *life, struct sync_client *l, struct error *
     struct log_view *v = calloc(1, sizeof(*v));
     enum err code = log_view_load(l, &life->names, v, e);
     roll_init(r, l, &life->names, writer);
-    for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++) {
-        struct lane lane;
-        code = log_view_lane_at(v, &life->names, sync_client_nodes(l), i, &lane, e);
-        r->where[i] = lane.where;
-    }
     if (code == ERR_OK)
         code = roll_replace_lane(r, v, 1, e);
     roll_fini(r);

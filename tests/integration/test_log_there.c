@@ -2,10 +2,11 @@
 /* An add of keys that are there appends no entry, where one generation answers; else it appends them. */
 #include "tests/integration/eras_members.h"
 
+#include <string.h>
 #include "base/clock.h"
 #include "shard/generations/build.h"
 #include "shard/request/log_filter_state.h"
-#include "shard/view/notify.h"
+#include "shard/view/view_load.h"
 
 enum { KEYS = 20 };
 

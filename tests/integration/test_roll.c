@@ -153,9 +153,11 @@ static void make_view(unsigned lanes, const struct lane *lane)
                                 .seed = 9,
                                 .last_generation = GENERATION + 1,
                                 .lane_count = lanes,
-                                .eras = {.known = true}};
-    for (unsigned i = 0; i < lanes; i++)
+                                .lane_node_count = lanes};
+    for (unsigned i = 0; i < lanes; i++) {
         w.view->lane[i] = (struct log_lane){1, lane[i].era};
+        (void)snprintf(w.view->lane_node[i], NODE_NAME_MAX, "%s", w.nodes.node[lane[i].where].name);
+    }
     w.view->slot[0].shape = w.g;
     w.view->slot[1].shape = w.g;
     w.view->slot[1].shape.number = GENERATION + 1;
@@ -165,8 +167,9 @@ static void make_view(unsigned lanes, const struct lane *lane)
 /* Read the view, and continue in its lane, under its era, from the folded position. */
 static void follow(struct writer *o)
 {
+    struct error e = {""};
     load_view();
-    roll_lane(&o->roll, w.view, 0, &o->lane);
+    must(roll_lane(&o->roll, w.view, 0, &o->lane, &e), e);
     assert_true(log_view_is_folded(w.view, &w.view->slot[0], 0));
     o->at = w.view->slot[0].folded[0].position;
 }
@@ -179,7 +182,6 @@ static void open_writer(struct writer *o, unsigned number)
     o->own = own_new(OWN_BYTES);
     assert_true(o->link != NULL && o->own != NULL);
     roll_init(&o->roll, o->link, &w.names, o->id);
-    o->roll.where[0] = LANE_NODE;
 }
 
 static void close_writer(struct writer *o)
@@ -344,7 +346,7 @@ static unsigned times(const struct writer *o, uint64_t sequence)
     struct lane lane;
     struct log_id from = {0};
     load_view();
-    roll_lane(&o->roll, w.view, 0, &lane);
+    must(roll_lane(&o->roll, w.view, 0, &lane, &e), e);
     do {
         must(lane_look(o->link, &lane, from, 2000, count_entry, &c, &page, &e), e);
         assert_true(page.era == lane.era);
@@ -1043,7 +1045,7 @@ static void test_a_removal__replaces_the_lanes_that_are_as_they_were(void **stat
     (void)state;
     fail_over_with(1, 1);
     load_view();
-    roll_lane(&w.writer[1].roll, w.view, 1, &second);
+    must(roll_lane(&w.writer[1].roll, w.view, 1, &second, &e), e);
     assert_int_equal(lanes_number(&w.home_client, "EXISTS", &second), 1);
     must(remove_degraded(&w.writer[0].roll, w.view, w.writer[1].id, &e), e);
     load_view();
@@ -1344,7 +1346,7 @@ static void test_a_view_that_has_changed__is_not_touched(void **state)
     stale->lane[0].number++; /* with a lane that exists */
     struct lane there;
     struct log_position anchor;
-    roll_lane(&w.writer[0].roll, stale, 0, &there);
+    must(roll_lane(&w.writer[0].roll, stale, 0, &there, &e), e);
     must(lane_make(w.writer[0].link, &there, lanes_writer, 1, &anchor, &e), e);
     gives(ERR_FENCED, roll_answer(&w.writer[1].roll, stale, 0, w.writer[1].own, &era, &e), e);
     gives(ERR_FENCED, roll_take_era(&w.writer[1].roll, stale, 0, NULL, &missing, &e), e);
@@ -1449,8 +1451,6 @@ static void test_lanes__leave_nodes_that_the_generation_has_left(void **state)
     assert_int_equal(w.view->lane[1].number, 1);
     assert_string_equal(w.view->lane_node[1], home);
     assert_int_equal(keys_of(&w.client, "*"), 0);
-    for (unsigned i = 0; i < WRITERS; i++)
-        must(roll_find_lanes(&w.writer[i].roll, w.view, &e), e);
     assert_int_equal(taking(&w.writer[0]), 2);
     roll_call();
     for (unsigned i = 0; i < WRITERS; i++) {

@@ -62,7 +62,6 @@ static bool next_id(const char **at, const char *end, uint64_t *id)
 bool trusted_parse(struct trusted *out, const char *text, size_t length)
 {
     const char *end = text + length;
-    out->known = true;
     out->count = 0;
     if (length == 1 && *text == '-')
         return true;
@@ -79,7 +78,7 @@ bool trusted_contains(const struct trusted *t, uint64_t id)
     for (unsigned i = 0; i < t->count; i++)
         if (t->id[i] == id)
             return true;
-    return !t->known;
+    return false;
 }
 
 bool trusted_add(struct trusted *t, uint64_t id)

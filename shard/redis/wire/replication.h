@@ -52,9 +52,8 @@ const struct replication *replications_of_id(const struct replications *s, uint6
  * the count of received bytes is not forgotten, as master_replid2 is after repl-backlog-ttl. Pure. */
 bool replication_goes_on(const struct replication *was, const struct replication *now);
 
-/* The replication ids that a view trusts. A view without the field trusts all. */
+/* The replication ids that a view trusts. */
 struct trusted {
-    bool known; /* false: the view does not have the field, so each id is trusted */
     unsigned count;
     uint64_t id[REPLICATIONS_MAX];
 };

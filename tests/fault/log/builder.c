@@ -186,7 +186,7 @@ static enum err roll_back(struct turn *t, struct error *e)
     if (code != ERR_OK || !was_read(t->view))
         return code;
     code = grace_switch(t->link, t->o->names, "", t->view->version,
-                        t->view->slot[t->view->current ^ 1].shape.number, e);
+                        &t->view->slot[t->view->current ^ 1].shape, e);
     ledger_note(t->o->ledger, "builder %u: rolls back to generation %" PRIu64 " %s", t->o->number,
                 t->view->slot[t->view->current ^ 1].shape.number, e->text);
     if (code == ERR_OK)

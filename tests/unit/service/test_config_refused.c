@@ -113,6 +113,8 @@ static void test_config_read__refuses_values_out_of_form_or_bounds(void **state)
                "2: 'resident_memory' is 'most', which is not valid; give a size such as 512MiB, or auto");
     ini_refuse("[redis]\nresident_memory = 1025TiB\n",
                "2: 'resident_memory' is 1025TiB, out of bounds; allowed is 0 .. 1024TiB");
+    ini_refuse("[redis]\nshard_bytes = 1023\n",
+               "2: 'shard_bytes' is 1023, out of bounds; allowed is 1KiB .. 1048512");
     ini_refuse("[service]\nlog_level = loud\n",
                "2: 'log_level' is 'loud', which is not valid; give debug, info, warn or error");
     static const char *const rates[] = {"0", "1", "1.5", "-0.1"};

@@ -148,13 +148,13 @@ static void test_geometry_plan__refuses_what_it_cannot_do(void **state)
     for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++)
         assert_int_equal(geometry_plan(&g, 1000, rates[i], SHARD_BYTES_DEFAULT, &e), ERR_RANGE);
     assert_int_equal(geometry_plan(&g, 0, 1e-3, SHARD_BYTES_DEFAULT, &e), ERR_RANGE);
-    assert_int_equal(geometry_plan(&g, 1000, 1e-3, SHARD_BYTES_MIN_LOG - 1, &e), ERR_RANGE);
+    assert_int_equal(geometry_plan(&g, 1000, 1e-3, SHARD_BYTES_MIN - 1, &e), ERR_RANGE);
     assert_int_equal(geometry_plan(&g, 1000, 1e-3, SHARD_BYTES_MAX + 1, &e), ERR_RANGE);
     assert_int_equal(geometry_plan(&g, UINT64_MAX, 1e-3, SHARD_BYTES_DEFAULT, &e), ERR_RANGE);
     assert_non_null(strstr(e.text, "2^31 shards"));
-    assert_int_equal(geometry_plan(&g, 60000000000, 1e-3, SHARD_BYTES_MIN_LOG, NULL), ERR_OK);
+    assert_int_equal(geometry_plan(&g, 60000000000, 1e-3, SHARD_BYTES_MIN, NULL), ERR_OK);
     g = before;
-    assert_int_equal(geometry_plan(&g, 600000000000000, 1e-3, SHARD_BYTES_MIN_LOG, NULL), ERR_RANGE);
+    assert_int_equal(geometry_plan(&g, 600000000000000, 1e-3, SHARD_BYTES_MIN, NULL), ERR_RANGE);
     assert_memory_equal(&g, &before, sizeof(g));
 }
 

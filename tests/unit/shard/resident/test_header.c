@@ -208,7 +208,7 @@ static void test_geometry_plan__has_room_for_the_header(void **state)
 {
     (void)state;
     static const double rates[] = {0.3, 1e-2, 1e-3, 1e-6};
-    for (uint64_t limit = SHARD_BYTES_MIN_LOG; limit < SHARD_BYTES_MAX; limit = limit * 17 / 11)
+    for (uint64_t limit = SHARD_BYTES_MIN; limit < SHARD_BYTES_MAX; limit = limit * 17 / 11)
         for (uint64_t keys = 1; keys < 30000000; keys = keys * 41 / 10 + 1)
             for (size_t r = 0; r < sizeof(rates) / sizeof(rates[0]); r++) {
                 struct geometry g;
@@ -239,12 +239,12 @@ static void test_geometry_plan__refuses_shards_without_room_for_a_block(void **s
     (void)state;
     struct geometry g;
     struct error e = {""};
-    assert_int_equal(geometry_plan(&g, 1000, 1e-3, SHARD_BYTES_MIN_LOG - 1, &e), ERR_RANGE);
+    assert_int_equal(geometry_plan(&g, 1000, 1e-3, SHARD_BYTES_MIN - 1, &e), ERR_RANGE);
     assert_says(&e, "shard size 1023 is not between 1024 and 1048512 bytes");
     /* Rates that lead to every block size. */
     static const double rates[] = {0.5, 1e-1, 1e-2, 1e-3, 1e-6, 1e-9, 1e-20};
     for (size_t r = 0; r < sizeof(rates) / sizeof(rates[0]); r++)
-        assert_int_equal(geometry_plan(&g, 1000, rates[r], SHARD_BYTES_MIN_LOG, &e), ERR_OK);
+        assert_int_equal(geometry_plan(&g, 1000, rates[r], SHARD_BYTES_MIN, &e), ERR_OK);
     assert_int_equal(geometry_plan(&g, UINT64_MAX, 1e-3, SHARD_BYTES_DEFAULT, &e), ERR_RANGE);
 }
 

@@ -61,7 +61,7 @@ static struct log_view *example(void)
                            .current = 1,
                            .lane_count = 3,
                            .lane = {{4, 0xe4}, {1, 0xe1}, {9, 0xe4}},
-                           .eras = {.known = true, .count = 2, .id = {0x12, 0x34}}};
+                           .eras = {.count = 2, .id = {0x12, 0x34}}};
     struct generation *g = &v->slot[1].shape;
     *g = (struct generation){.number = 3,
                              .seed = 5,
@@ -112,7 +112,8 @@ static void test_view__without_a_field_is_damaged(void **state)
     log_view_format(v, store, &s);
     for (unsigned i = 0; i < s.count; i++) {
         struct error e = {""};
-        assert_int_equal(parse(again, &s, i, &e), ERR_PARSE);
+        bool is_format = strcmp(s.name[i], "format") == 0; /* the first format had no such field */
+        assert_int_equal(parse(again, &s, i, &e), is_format ? ERR_FORMAT : ERR_PARSE);
         assert_non_null(strstr(e.text, s.name[i]));
     }
     free(v);
@@ -125,8 +126,10 @@ static void test_view__says_which_field_is_damaged(void **state)
     static const struct {
         const char *name, *value;
     } damaged[] = {
+        {"format", "three"},
         {"incarnation", "0"},
         {"version", "0"},
+        {"version", "x"},
         {"seed", "1"},
         {"lanes", ""},
         {"lanes", "1:00000000000000e1,,"},
@@ -135,6 +138,8 @@ static void test_view__says_which_field_is_damaged(void **state)
         {"generation1", "number"},
         {"lanes", "1:e1"},
         {"lanes", "1"},
+        {"expansion", "4294967296"},
+        {"sourced", "yes"},
         {"degraded", "2"},
         {"deleting", ""},
         {"hold.0", "1"},
@@ -156,6 +161,7 @@ static void test_view__says_which_field_is_damaged(void **state)
         {"token1", "3"},
         {"token1", "3 9"},
         {"bloom_filter_current_index", "0"},
+        {"bloom_filter_current_index", "2"},
         {"folded1.0", "4"},
         {"folded1.2", "9 1-1 zz 1"},
         {"folded1.2", "9 1-1 b1010000000000000000000000000000000000000000000000000000"},
@@ -173,6 +179,8 @@ static void test_view__says_which_field_is_damaged(void **state)
         {"keys1", "3 4 1:e9 5-1"},
         {"full1.0", "3 4:00000000000000e4"},
         {"full1.0", "3 4 1-1"},
+        {"expire_at", "tomorrow"},
+        {"healthy_ms", "-1"},
         {"near", ""},
         {"near", "3 4"},
         {"strays", "2"},
@@ -222,8 +230,86 @@ static void test_view__of_another_format_is_not_looked_at(void **state)
     replace(&s, "version", "nonsense");
     replace(&s, "format", "4");
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "upgrade it"));
+    replace(&s, "format", "2");
+    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "delete it, and have it built from its table"));
     s.count = 0;
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_NOT_FOUND);
+    free(v);
+    free(again);
+}
+
+static void test_view__takes_a_field_once_and_skips_what_it_does_not_know(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct log_view *v = example(), *again = malloc(sizeof(*again));
+    static struct stored s;
+    s.count = 0;
+    log_view_format(v, store, &s);
+    store(&s, "of a later version", "1");
+    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
+    store(&s, "version", "8");
+    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_PARSE);
+    assert_non_null(strstr(e.text, "version occurs twice"));
+    free(v);
+    free(again);
+}
+
+static enum phase phase_of(struct stored *s, const char *name, const char *value)
+{
+    struct error e = {""};
+    struct log_view *v = malloc(sizeof(*v));
+    static struct view sum; /* too large for the stack */
+    replace(s, name, value);
+    assert_int_equal(parse(v, s, FIELDS_MAX, &e), ERR_OK);
+    log_view_sum_up(v, &sum);
+    free(v);
+    return sum.phase;
+}
+
+static void test_view__is_summed_up(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char text[GENERATION_TEXT_MAX];
+    struct log_view *v = example(), *again = malloc(sizeof(*again));
+    static struct stored s;
+    static struct view sum; /* too large for the stack */
+    s.count = 0;
+    log_view_format(v, store, &s);
+    assert_int_equal(phase_of(&s, "sourced", "1"), PHASE_STEADY);
+    struct generation g = v->slot[1].shape;
+    g.layers[g.layer_count++] = g.layers[0];
+    g.number = 4;
+    (void)generation_text(&g, text);
+    replace(&s, "last_generation", "4");
+    replace(&s, "keys0", "4 70");
+    replace(&s, "keys1", "3 60");
+    replace(&s, "expire_at", "1795272428000");
+    replace(&s, "healthy_ms", "1795272427000");
+    replace(&s, "generation0", text);
+    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
+    log_view_sum_up(again, &sum);
+    assert_true(sum.incarnation == 0xabc && sum.epoch == 7 && sum.current);
+    assert_true(sum.last_generation == 4 && sum.expansion == 2 && sum.sourced && !sum.degraded);
+    assert_ptr_equal(view_current(&sum), &sum.slot[1]);
+    assert_ptr_equal(view_alternate(&sum), &sum.slot[0]);
+    assert_true(sum.slot[0].number == 4 && sum.slot[1].number == 3);
+    assert_true(sum.keys[0] == 70 && sum.keys[1] == 60);
+    assert_true(sum.expire_at_ms == 1795272428000 && sum.healthy_ms == 1795272427000);
+    assert_false(sum.deleting);
+    assert_int_equal(sum.phase, PHASE_BUILDING);
+    assert_int_equal(phase_of(&s, "bloom_filter_current_index", "0"), PHASE_SWITCHED);
+    assert_int_equal(phase_of(&s, "generation1", ""), PHASE_OVERFLOW);
+    replace(&s, "deleting", "1");
+    replace(&s, "degraded", "1");
+    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
+    log_view_sum_up(again, &sum);
+    assert_true(sum.deleting && sum.degraded);
+    assert_null(view_alternate(&sum));
+    assert_int_equal(sum.keys[1], 0); /* the keys were those of another generation */
     free(v);
     free(again);
 }
@@ -438,6 +524,8 @@ int main(void)
         cmocka_unit_test(test_view__without_a_field_is_damaged),
         cmocka_unit_test(test_view__says_which_field_is_damaged),
         cmocka_unit_test(test_view__of_another_format_is_not_looked_at),
+        cmocka_unit_test(test_view__takes_a_field_once_and_skips_what_it_does_not_know),
+        cmocka_unit_test(test_view__is_summed_up),
         cmocka_unit_test(test_view__says_where_lanes_lie),
         cmocka_unit_test(test_view__has_counted_keys_behind_what_is_folded),
         cmocka_unit_test(test_view__has_keys_marks_and_a_next_layer_of_its_own_generation),
