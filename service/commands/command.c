@@ -302,7 +302,8 @@ const struct command *command_find(const char *name, size_t length)
 {
     for (size_t row = first_row[hash_name(name, length)]; row != 0; row = next_row[row - 1]) {
         const struct command *c = &command_table[row - 1];
-        if (strlen(c->name) == length && strncasecmp(name, c->name, length) == 0)
+        if (strlen(c->name) == length &&
+            (memcmp(name, c->name, length) == 0 || strncasecmp(name, c->name, length) == 0))
             return c;
     }
     return NULL;
