@@ -9,6 +9,8 @@
 #include "base/standard_files.h"
 #include "service/cli/cli_table.h"
 
+enum { COMPLETE_MS = 1000 /* the shell and its user wait */ };
+
 struct suggestion {
     const char *word;
     size_t distance;
@@ -199,6 +201,11 @@ int main(int argc, char **argv)
     standard_files_fill();
     cli.terminal = isatty(STDOUT_FILENO) == 1;
     cli.color = wants_color(cli.terminal);
+
+    if (argc > 1 && strcmp(argv[1], "__complete") == 0) {
+        cli.timeout_ms = COMPLETE_MS;
+        return apply_environment(&cli) ? cli_complete(&cli, argv + 2, (size_t)argc - 2) : CLI_USAGE;
+    }
     struct given *given = calloc((size_t)argc + 1, sizeof(*given));
     if (given == NULL)
         return cli_fail_with(ERR_NOMEM, "out of memory");

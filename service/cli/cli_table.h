@@ -85,6 +85,10 @@ bool cli_option_set(struct cli *cli, const struct option_row *o, const char *val
 /* True if commands with these WITH_... bits have the option; 0: if all commands have it. */
 bool cli_option_belongs(const struct option_row *o, unsigned of_command);
 
+/* cli_completion.c: print candidates for the last of @words with their meaning behind a tab, one per line;
+ * @words are those behind the program's name. */
+int cli_complete(struct cli *cli, char *const *words, size_t count);
+
 /* cli_reference.c: print help and the reference, generated from the tables. */
 void cli_print_help(void);
 void cli_print_command_help(const struct command *c);
