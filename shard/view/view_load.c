@@ -134,7 +134,7 @@ enum err log_view_load_leftover(struct sync_client *l, const struct names *names
 void log_view_notify(struct sync_client *l, const struct names *names)
 {
     uint8_t writer[LOG_WRITER_BYTES];
-    struct log_view *v = malloc(sizeof(*v));
+    struct log_view *v = calloc(1, sizeof(*v));
     if (v == NULL || log_view_load(l, names, v, NULL) != ERR_OK || v->incarnation != names->incarnation) {
         free(v);
         return;
