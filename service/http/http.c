@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "service/http/http_internal.h"
-#include "service/keys/key_port.h"
+#include "service/keys/loop.h"
 #include "service/meter/meter.h"
 
 enum { DRAIN_SECONDS = 5 };

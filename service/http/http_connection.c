@@ -23,7 +23,7 @@
 #include "base/log.h"
 #include "service/http/message/http_parse.h"
 #include "service/core/tls.h"
-#include "service/keys/key_port.h"
+#include "service/keys/loop.h"
 
 enum { READ_AHEAD = 16 * 1024, SILENCE_SECONDS = 2 };
 

@@ -24,7 +24,7 @@
 #include "service/meter/fills.h"
 #include "service/http/http_states.h"
 #include "service/meter/meter.h"
-#include "service/keys/key_port.h"
+#include "service/keys/loop.h"
 
 enum {
     STREAMS_MAX = 64,         /* and at most half of http_max_clients */

@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "service/keys/batch.h"
 #include "service/protocol/job_id.h"
-#include "service/keys/key_port.h"
+#include "service/keys/loop.h"
 #include "shard/filter/hash.h"
 
 enum { HEAD_BYTES = 512 /* enough for nearly all answers */ };

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "service/admin/admin.h"
-#include "service/keys/key_port.h"
+#include "service/keys/loop.h"
 
 enum {
     SLICES = 2,

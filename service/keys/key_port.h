@@ -56,18 +56,6 @@ void key_filter_unuse(struct key_filter *f);
 
 struct async_client *key_port_redis(const struct key_port *p);
 
-/* --- what threads with an event loop share: workers, and the HTTP thread --- */
-
-/* Make an event base without locks, for use by one thread. NULL: no memory. */
-struct event_base *loop_base_new(void);
-
-/* As event_free(). NULL is fine. */
-void loop_event_free(struct event *event);
-
-/* Replace the configuration at *@held by the one in force. Call in the thread of @keys. @keys is NULL if the
- * thread has ended. */
-void loop_take_config(struct service *s, struct key_port *keys, const struct config **held);
-
 /* --- for this room --- */
 enum { KEY_OPERATION_BYTES = 2048, KEY_OPERATION_ONE_KEY = 64, KEY_PORT_BUCKETS = 4096 };
 

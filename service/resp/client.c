@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "service/core/tls.h"
 #include "service/resp/worker.h"
-#include "service/keys/key_port.h"
+#include "service/keys/loop.h"
 
 enum { CLOSING_SECONDS = 10 };
 

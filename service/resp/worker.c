@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/machine.h"
-#include "service/keys/key_port.h"
+#include "service/keys/loop.h"
 
 enum { DRAIN_SECONDS = 5, LATE_MS = 5, MEMORY_STEP = 512 * 1024 };
 
