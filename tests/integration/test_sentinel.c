@@ -119,7 +119,14 @@ static void test_sentinels_that_are_away__keep_nobody_who_is_connected(void **st
 static void test_without_sentinels__a_start_waits_for_them(void **state)
 {
     (void)state;
+    struct error e = {""};
+    char *advice;
+    int status = 0;
     restart();
+    must(daemon_run(&served, "--doctor", &advice, &status, &e), e);
+    assert_int_equal(status, 1);
+    assert_non_null(strstr(advice, "start it and its sentinels; check `sentinel`, `master`"));
+    free(advice);
     redisReply *r = client_command(&caller, "BF.EXISTS f key:0");
     assert_non_null(r);
     assert_int_equal(r->type, REDIS_REPLY_ERROR);

@@ -27,6 +27,12 @@ static void store(void *arg, const char *name, const char *value)
     (void)snprintf(s->value[s->count++], sizeof(s->value[0]), "%s", value);
 }
 
+static void write_out(struct stored *s, const struct log_view *v)
+{
+    s->count = 0;
+    log_view_format(v, store, s);
+}
+
 static void replace(struct stored *s, const char *name, const char *value)
 {
     for (unsigned i = 0; i < s->count; i++)
@@ -83,8 +89,7 @@ static void test_view__is_read_as_it_was_written(void **state)
     struct error e = {""};
     struct log_view *v = example(), *again = malloc(sizeof(*again));
     static struct stored s;
-    s.count = 0;
-    log_view_format(v, store, &s);
+    write_out(&s, v);
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
     assert_int_equal(again->incarnation, 0xabc);
     assert_int_equal(again->version, 7);
@@ -108,8 +113,7 @@ static void test_view__without_a_field_is_damaged(void **state)
     (void)state;
     struct log_view *v = example(), *again = malloc(sizeof(*again));
     static struct stored s;
-    s.count = 0;
-    log_view_format(v, store, &s);
+    write_out(&s, v);
     for (unsigned i = 0; i < s.count; i++) {
         struct error e = {""};
         bool is_format = strcmp(s.name[i], "format") == 0; /* the first format had no such field */
@@ -207,8 +211,7 @@ static void test_view__says_which_field_is_damaged(void **state)
     for (unsigned i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
         struct error e = {""};
         static struct stored s;
-        s.count = 0;
-        log_view_format(v, store, &s);
+        write_out(&s, v);
         replace(&s, damaged[i].name, damaged[i].value);
         if (parse(again, &s, FIELDS_MAX, &e) != ERR_PARSE)
             fail_msg("%s=\"%s\" was taken", damaged[i].name, damaged[i].value);
@@ -225,8 +228,7 @@ static void test_view__of_another_format_is_not_looked_at(void **state)
     struct error e = {""};
     struct log_view *v = example(), *again = malloc(sizeof(*again));
     static struct stored s;
-    s.count = 0;
-    log_view_format(v, store, &s);
+    write_out(&s, v);
     replace(&s, "version", "nonsense");
     replace(&s, "format", "4");
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_FORMAT);
@@ -246,8 +248,7 @@ static void test_view__takes_a_field_once_and_skips_what_it_does_not_know(void *
     struct error e = {""};
     struct log_view *v = example(), *again = malloc(sizeof(*again));
     static struct stored s;
-    s.count = 0;
-    log_view_format(v, store, &s);
+    write_out(&s, v);
     store(&s, "of a later version", "1");
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
     store(&s, "version", "8");
@@ -277,8 +278,7 @@ static void test_view__is_summed_up(void **state)
     struct log_view *v = example(), *again = malloc(sizeof(*again));
     static struct stored s;
     static struct view sum; /* too large for the stack */
-    s.count = 0;
-    log_view_format(v, store, &s);
+    write_out(&s, v);
     assert_int_equal(phase_of(&s, "sourced", "1"), PHASE_STEADY);
     struct generation g = v->slot[1].shape;
     g.layers[g.layer_count++] = g.layers[0];
@@ -330,8 +330,7 @@ static void test_view__says_where_lanes_lie(void **state)
     v->lane_node_count = 2;
     (void)snprintf(v->lane_node[0], NODE_NAME_MAX, "c:3");
     (void)snprintf(v->lane_node[1], NODE_NAME_MAX, "b:2");
-    s.count = 0;
-    log_view_format(v, store, &s);
+    write_out(&s, v);
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
     static const unsigned where[] = {2, 1, 2};
     for (unsigned i = 0; i < 3; i++) {
@@ -356,8 +355,7 @@ static void test_view__has_keys_marks_and_a_next_layer_of_its_own_generation(voi
     struct generation next = v->slot[1].shape;
     next.layers[next.layer_count++] = next.layers[0];
     (void)generation_text(&next, text);
-    s.count = 0;
-    log_view_format(v, store, &s);
+    write_out(&s, v);
     store(&s, "keys1", "3 77");
     store(&s, "full1.0", "3 4:00000000000000e4 5-1");
     store(&s, "full1.1", "3 1:00000000000000e9 5-1"); /* an earlier era */
@@ -409,8 +407,7 @@ static void test_view__has_counted_keys_behind_what_is_folded(void **state)
     for (unsigned i = 0; i < v->lane_count; i++)
         n += snprintf(text + n, sizeof(text) - (size_t)n, " %llu:%016llx %u-1",
                       (unsigned long long)v->lane[i].number, (unsigned long long)v->lane[i].era, 2000000 * i);
-    s.count = 0;
-    log_view_format(v, store, &s);
+    write_out(&s, v);
     store(&s, "keys1", text);
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
     const struct log_generation *g = &again->slot[1];
@@ -469,8 +466,7 @@ static void test_view__has_the_writers_and_what_a_build_holds(void **state)
     char name[LOG_WRITER_NAME_MAX];
     struct log_view *v = example(), *again = malloc(sizeof(*again));
     static struct stored s;
-    s.count = 0;
-    log_view_format(v, store, &s);
+    write_out(&s, v);
     log_writer_name(id, name);
     assert_string_equal(name, "writer.0001fe03000000000000000000000000");
     store(&s, name, "1700000000000001? 0.4:00000000000000e1 2.1:00000000000000e2");
