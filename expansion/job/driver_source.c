@@ -2,6 +2,7 @@
 /* The job's connections to the source, and the wait for open transactions. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "expansion/job/driver_internal.h"

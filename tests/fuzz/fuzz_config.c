@@ -12,7 +12,7 @@
 
 static enum err read_bytes(struct config **out, const void *bytes, size_t size, struct error *e)
 {
-    char nothing[1] = "\n"; /* fmemopen() refuses an empty buffer */
+    char nothing[] = "\n"; /* fmemopen() refuses an empty buffer */
     FILE *f = size > 0 ? fmemopen((void *)(uintptr_t)bytes, size, "r") : fmemopen(nothing, 1, "r");
     fuzz_check(f != NULL);
     enum err err = config_read_stream(out, f, "fuzz", e);

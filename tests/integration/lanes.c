@@ -3,7 +3,7 @@
 
 #include "base/info.h"
 
-const uint8_t lanes_writer[LOG_WRITER_BYTES] = "a writer of ours";
+const uint8_t lanes_writer[LOG_WRITER_BYTES] = "another writer!";
 
 size_t lanes_entry(uint8_t out[LOG_ENTRY_BYTES_MAX], uint64_t sequence, unsigned count)
 {

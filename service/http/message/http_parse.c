@@ -92,8 +92,8 @@ static bool take_target(struct http_parser *p, char *target)
     p->path = target;
     if (*target != '/' && strcmp(target, "*") != 0 && !take_authority(p, target))
         return false;
-    char *query = strchr(p->path, '?');
-    if (query != NULL) {
+    char *query = target + (p->path - target) + strcspn(p->path, "?");
+    if (*query != '\0') {
         *query = '\0';
         p->query = query + 1;
     }
