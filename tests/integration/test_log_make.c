@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "shard/log/lane_sync.h"
 
 static struct life w;
@@ -229,7 +228,6 @@ static void test_make__by_commands_that_run_late_changes_nothing(void **state)
         long long keys = life_keys(&w);
         uint64_t incarnation = w.view.incarnation;
         proxy_release(w.proxy, true);
-        clock_sleep_us(5000);
         life_is_whole(&w, life_keys(&w) - keys);
         assert_int_equal(w.view.incarnation, incarnation);
         must(life_drop(&w, w.link, &e), e);

@@ -77,6 +77,7 @@ bool proxy_is_held(struct proxy *p);
 bool proxy_await_held(struct proxy *p, unsigned ms);
 
 /* Release the job and stop counting. @deliver: the withheld requests reach their servers now, even if their
- * sender is dead. Otherwise they never do: their connections are reset. */
+ * sender is dead, and this waits for the replies, a second at most. Otherwise they never do: their
+ * connections are reset. */
 void proxy_release(struct proxy *p, bool deliver);
 #endif

@@ -5,6 +5,8 @@
 #include "base/clock.h"
 #include "tests/lib/proxy_internal.h"
 
+enum { LATE_MS = 1000 };
+
 /* --- faults --- */
 
 static unsigned reset_locked(struct proxy *p, const struct route *r, const char *user, bool jobs_only)
@@ -125,6 +127,16 @@ bool proxy_await_held(struct proxy *p, unsigned ms)
     return proxy_is_held(p);
 }
 
+static bool is_any_late(struct proxy *p)
+{
+    bool any = false;
+    (void)pthread_mutex_lock(&p->lock);
+    for (const struct connection *c = p->connections; c < p->connections + CONNECTIONS_MAX; c++)
+        any = any || (c->route != NULL && !c->opaque && c->answered < c->late);
+    (void)pthread_mutex_unlock(&p->lock);
+    return any;
+}
+
 void proxy_release(struct proxy *p, bool deliver)
 {
     (void)pthread_mutex_lock(&p->lock);
@@ -134,11 +146,15 @@ void proxy_release(struct proxy *p, bool deliver)
             continue;
         c->held = c->silenced = false;
         c->awaited = 0;
-        if (deliver)
+        if (deliver) {
             proxy_take_requests(p, c);
-        else
+            c->late = c->asked;
+        } else {
             proxy_forget(c, true);
+        }
     }
     (void)pthread_mutex_unlock(&p->lock);
     proxy_wake(p);
+    for (unsigned ms = 0; ms < LATE_MS && is_any_late(p); ms++)
+        clock_sleep_us(1000);
 }

@@ -36,6 +36,7 @@ struct connection {
     bool broken;   /* will be reset */
     uint64_t asked, answered;
     uint64_t awaited; /* number of the reply to wait for; 0: none */
+    uint64_t late;    /* number of the last request that proxy_release() has delivered */
 };
 
 struct proxy {
