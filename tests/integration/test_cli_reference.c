@@ -141,7 +141,7 @@ static void test_completion_bash__offers_what_the_tables_have(void **state)
 
 /* The words that fish would offer at the end of @line. */
 #define FISH(line)                                                                                           \
-    "PATH=$(dirname $T):$PATH fish -Nc \"source (twinbloom completion fish | psub); complete -C '" line      \
+    "PATH=$(dirname $T):$PATH fish -Nc \"twinbloom completion fish | source; complete -C '" line             \
     "'\" | cut -f1"
 
 static void test_completion__is_sound_for_its_shell(void **state)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "tests/lib/certificates.h"
 #include "tests/lib/raw.h"
 
 enum { REPLY_MS = 30000 };
@@ -23,12 +24,7 @@ static char port[8];
 
 /* Authorities, and certificates of servers and clients. */
 static const char certificates[] =
-    "cd \"$0\" && q() { openssl \"$@\" 2>/dev/null; } && "
-    "ca() { q req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj \"/CN=$1\" -keyout "
-    "$1.key -out $1.crt; } && "
-    "leaf() { q req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj \"/CN=$2\" -keyout $1.key -out "
-    "$1.csr && printf '%s' \"$3\" > $1.ext && q x509 -req -in $1.csr -CA $4.crt -CAkey $4.key -set_serial $5 "
-    "-days 2 -extfile $1.ext -out $1.crt; } && ca ours && ca theirs && "
+    "ca ours && ca theirs && "
     "leaf first localhost 'subjectAltName=DNS:localhost,IP:127.0.0.1' ours 1001 && "
     "leaf second localhost 'subjectAltName=DNS:localhost,IP:127.0.0.1' ours 1002 && "
     "leaf elsewhere elsewhere 'subjectAltName=DNS:elsewhere' ours 1003 && "
@@ -36,8 +32,7 @@ static const char certificates[] =
     "leaf nobody nobody 'extendedKeyUsage=clientAuth' ours 1005 && "
     "leaf default default 'extendedKeyUsage=clientAuth' ours 1007 && "
     "leaf foreign chief 'extendedKeyUsage=clientAuth' theirs 1006 && "
-    "q x509 -req -in first.csr -CA ours.crt -CAkey ours.key -set_serial 1008 -days -1 -extfile first.ext "
-    "-out expired.crt && cp first.key expired.key && "
+    "leaf expired localhost 'subjectAltName=DNS:localhost,IP:127.0.0.1' ours 1008 \"$gone\" && "
     "printf 'openssl_conf = a\n[a]\nssl_conf = b\n[b]\nsystem_default = c\n[c]\nMinProtocol = TLSv1\n"
     "CipherString = ALL:@SECLEVEL=0\n' > lax.cnf";
 
@@ -102,7 +97,7 @@ static int setup(void **state)
     must(process_make_directory(directory, "tls", &e), e);
     tls_port = process_free_port();
     (void)snprintf(port, sizeof(port), "%u", tls_port);
-    says(certificates, true, "");
+    must(certificates_make_by(certificates, directory, &e), e);
     use_certificate("first");
     const struct daemon_options o = options(service_lines(""), FILTERS);
     must(daemon_prepare(&fixture.daemon[0], &o, &e), e);

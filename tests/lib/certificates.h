@@ -13,4 +13,7 @@
  *   client         a client by ours
  *   foreign        a client by theirs */
 MUST_CHECK enum err certificates_make(const char *directory, struct error *e);
+
+/* The same, by lines of a shell that use the functions of certificates.c in place of those above. */
+MUST_CHECK enum err certificates_make_by(const char *lines, const char *directory, struct error *e);
 #endif
