@@ -18,7 +18,6 @@ packages_checks=(
   clang clang-format clang-tidy spin tcc openssl curl python3 nodejs npm chromium
   python3-prometheus-client python3-psycopg2 python3-redis python3-yaml
   groff-base man-db mandoc tmux zsh fish
-  libjson-validator-perl # openapi.json
   prometheus # for promtool; see packages_install
   systemd    # systemd-analyze
   php-cli php-pgsql php-redis ruby ruby-pg ruby-redis # docs/examples
