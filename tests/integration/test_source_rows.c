@@ -112,7 +112,7 @@ static void test_source_rows_look__says_how_rows_are_known(void **state)
                      "INSERT INTO known SELECT n, 'c' FROM generate_series(1, 100000) AS n");
     expect_look(p, "known_few", "id % 2 = 0", SOURCE_ROWS_COUNTED, 0, 0);
     expect_look(p, "known", "id % 2 = 0", SOURCE_ROWS_COUNTED, 0, 0); /* no statistics, so counted */
-    database_run(pg, "CREATE INDEX ON known (code)");                 /* counts rows, samples no column */
+    database_run(pg, "VACUUM known");                                 /* counts rows, samples no column */
     expect_look(p, "known", "", SOURCE_ROWS_PLANNED, 0, 100000);
     expect_look(p, "known", "code = 'd'", SOURCE_ROWS_GUESSED, 0, UINT64_MAX);
     expect_look(p, "known_few, known", "code = 'd'", SOURCE_ROWS_GUESSED, 0, UINT64_MAX);
