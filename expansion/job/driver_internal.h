@@ -155,9 +155,6 @@ void record_checkpoint(struct driver *d, const struct record *at, bool settled);
 /* Write the marks up to which rows that came without BF.ADD are in the generation. */
 void record_caught_up(struct driver *d);
 void record_decimal(struct driver *d, const char *field, double value);
-/* Write what is known of the generation in use and must survive jobs without a cutover: how many of its keys
- * were considered dead at the verification before its cutover. */
-void record_kept(struct driver *d);
 /* ERR_MUTEX_LOST. */
 MUST_CHECK enum err record_write(struct driver *d, struct error *e);
 /* Record a step before it begins. A new job resets the record at `plan`; earlier steps belong to the last
