@@ -396,7 +396,7 @@ static void test_pause__and_throttle_are_seen_in_the_status(void **state)
     assert_says("throttle " FILTER " 5k", 0, "at most 5,000 rows a second");
     assert_says("status " FILTER " | grep -E 'paused +yes$'", 0, "");
     assert_says("status " FILTER " | grep -E 'limit, rows per second +5,000$'", 0, "");
-    assert_says("cutover " FILTER, 0, "switches");
+    assert_says("cutover " FILTER, 0, " verified. It is paused until \"twinbloom resume\".\n");
     clock_sleep_us(700000);
     expect("phase", "BUILDING");
     assert_says("throttle " FILTER " none", 0, "without a limit");
