@@ -173,7 +173,7 @@ void record_end(struct driver *d, const char *state, enum err code, const char *
  * pause, and writes progress every half second. A pause ends d->build, so no reader may put keys into it.
  * ERR_MUTEX_LOST, ERR_BUSY, ERR_CANCELLED with d->request set, errors of driver_checkpoint(). */
 MUST_CHECK enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e);
-/* As driver_poll(), without pausing. */
+/* As driver_poll(), without pausing. @waiting_for NULL: for what it waited for. */
 MUST_CHECK enum err driver_look(struct driver *d, const char *waiting_for, struct error *e);
 /* Read the requests now. ERR_CANCELLED as above. */
 MUST_CHECK enum err driver_requests(struct driver *d, struct error *e);
@@ -189,9 +189,7 @@ double driver_pace_limit(struct driver *d);
 unsigned driver_pace_at_once(const struct driver *d);
 /* Apply both to the readers that run now. */
 void driver_pace_readers(struct driver *d);
-/* Why the job is throttled, for people; "": it is not. */
-const char *driver_pace_reason(const struct driver *d);
-/* That reason, or that readers pause for requests, which nothing waits for. */
+/* Why the job reads more slowly than it could, for people; "": it does not. */
 const char *driver_pace_throttle(const struct driver *d);
 void driver_pace_end(struct driver *d);
 
