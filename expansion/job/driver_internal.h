@@ -171,9 +171,10 @@ void record_end(struct driver *d, const char *state, enum err code, const char *
 /* --- driver_control.c --- */
 /* Call it often in loops, with nothing under way on the client. It checks the mutex, stop, requests and a
  * pause, and writes progress every half second. A pause ends d->build, so no reader may put keys into it.
- * ERR_MUTEX_LOST, ERR_BUSY, ERR_CANCELLED with d->request set, errors of driver_checkpoint(). */
+ * @waiting_for NULL: what is recorded stays. ERR_MUTEX_LOST, ERR_BUSY, ERR_CANCELLED with d->request set,
+ * errors of driver_checkpoint(). */
 MUST_CHECK enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e);
-/* As driver_poll(), without pausing. @waiting_for NULL: for what it waited for. */
+/* As driver_poll(), without pausing. */
 MUST_CHECK enum err driver_look(struct driver *d, const char *waiting_for, struct error *e);
 /* Read the requests now. ERR_CANCELLED as above. */
 MUST_CHECK enum err driver_requests(struct driver *d, struct error *e);
