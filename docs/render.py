@@ -19,7 +19,8 @@ SECTIONS = (
     ("postgres", "postgres", "The database that holds the tables. Filters without a table need none."),
     ("rebuild", "rebuild", "How filters are rebuilt, verified and followed."),
     ("filter", "filter NAME", "One section for each filter that has a table or values of its own. Filters that "
-     "BF.RESERVE creates need none."),
+     "BF.RESERVE creates need none. NAME has up to 512 bytes, where { } and % count as three; it has no ], no control "
+     "character, no blank at an end and no quote at its beginning, which names in BF.RESERVE may have."),
     ("user", "user NAME", "One section for each user. Without users, and without a password in [service], everybody "
      "who connects may do everything."),
 )

@@ -263,8 +263,6 @@ static enum err begin(struct driver *d, struct error *e)
         struct record fresh = {.step = STEP_RECLAIM, .verify_full = o->verify_full};
         memcpy(fresh.horizon, d->record.horizon, sizeof(fresh.horizon)); /* of the generation in use */
         memcpy(fresh.swept, d->record.swept, sizeof(fresh.swept));
-        fresh.dead_generation = d->record.dead_generation;
-        fresh.dead_at_build = d->record.dead_at_build;
         record_fini(&d->record);
         d->record = fresh;
     }

@@ -63,14 +63,14 @@ static enum err on_page(void *arg, unsigned i, struct error *e)
     return ends ? error_set(e, ERR_CANCELLED, "stopped") : ERR_OK;
 }
 
-/* The throttle's reason, or else the progress of a sweep: it finds few of the rows that it examines. */
+/* The progress of a sweep: it finds few of the rows that it examines. */
 static const char *progress(struct driver *d, const struct readers_work *work, char text[RECORD_TEXT_MAX])
 {
     struct scan_range left[READERS_RANGES_MAX];
     unsigned next;
     uint64_t all = 0, seen;
-    if (driver_pace_reason(d)[0] != '\0' || !work->blocks)
-        return driver_pace_reason(d);
+    if (!work->blocks)
+        return "";
     size_t count = readers_left(d->readers, &next, left, NULL);
     for (unsigned i = 0; i < work->tables; i++)
         all += work->parts[i].blocks;

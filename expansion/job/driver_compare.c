@@ -57,7 +57,7 @@ static enum err look_after(struct driver *d, struct sink *s, bool *ended, struct
         /* While the files are full, readers wait behind their pages. */
         enum err code = compare_is_full(s->compare) ? compare_finish(s->compare, e) : ERR_OK;
         if (code == ERR_OK)
-            code = driver_look(d, driver_pace_reason(d), e);
+            code = driver_look(d, "", e);
         driver_pace_readers(d);
         if (code != ERR_OK || d->control.paused)
             return code;

@@ -47,7 +47,8 @@ static enum err report(struct driver *d, const char *waiting_for, struct error *
         return ERR_OK;
     d->reported_at = now;
     record_begin(d, false);
-    record_text(d, "waiting_for", waiting_for);
+    if (waiting_for != NULL)
+        record_text(d, "waiting_for", waiting_for);
     record_text(d, "throttle", driver_pace_throttle(d));
     /* Before the settle nothing is read. A check keeps the last expansion's figures. */
     if (d->step >= STEP_SETTLE && d->step != STEP_CHECK) {

@@ -92,7 +92,10 @@ enum err driver_cutover(struct driver *d, struct error *e)
         return code;
     record_begin(d, false);
     record_text(d, "step", step_name(STEP_FOLLOW));
-    record_kept(d);
+    if (d->record.dead_generation != 0) {
+        record_number(d, "dead_generation", d->record.dead_generation);
+        record_number(d, "dead_at_build", d->record.dead_at_build);
+    }
     return record_write(d, e);
 }
 

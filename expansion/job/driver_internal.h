@@ -155,9 +155,6 @@ void record_checkpoint(struct driver *d, const struct record *at, bool settled);
 /* Write the marks up to which rows that came without BF.ADD are in the generation. */
 void record_caught_up(struct driver *d);
 void record_decimal(struct driver *d, const char *field, double value);
-/* Write what is known of the generation in use and must survive jobs without a cutover: how many of its keys
- * were considered dead at the verification before its cutover. */
-void record_kept(struct driver *d);
 /* ERR_MUTEX_LOST. */
 MUST_CHECK enum err record_write(struct driver *d, struct error *e);
 /* Record a step before it begins. A new job resets the record at `plan`; earlier steps belong to the last
@@ -174,7 +171,8 @@ void record_end(struct driver *d, const char *state, enum err code, const char *
 /* --- driver_control.c --- */
 /* Call it often in loops, with nothing under way on the client. It checks the mutex, stop, requests and a
  * pause, and writes progress every half second. A pause ends d->build, so no reader may put keys into it.
- * ERR_MUTEX_LOST, ERR_BUSY, ERR_CANCELLED with d->request set, errors of driver_checkpoint(). */
+ * @waiting_for NULL: what is recorded stays. ERR_MUTEX_LOST, ERR_BUSY, ERR_CANCELLED with d->request set,
+ * errors of driver_checkpoint(). */
 MUST_CHECK enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e);
 /* As driver_poll(), without pausing. */
 MUST_CHECK enum err driver_look(struct driver *d, const char *waiting_for, struct error *e);
@@ -192,9 +190,7 @@ double driver_pace_limit(struct driver *d);
 unsigned driver_pace_at_once(const struct driver *d);
 /* Apply both to the readers that run now. */
 void driver_pace_readers(struct driver *d);
-/* Why the job is throttled, for people; "": it is not. */
-const char *driver_pace_reason(const struct driver *d);
-/* That reason, or that readers pause for requests, which nothing waits for. */
+/* Why the job reads more slowly than it could, for people; "": it does not. */
 const char *driver_pace_throttle(const struct driver *d);
 void driver_pace_end(struct driver *d);
 

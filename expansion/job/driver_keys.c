@@ -45,7 +45,7 @@ enum err driver_input_failed(struct driver *d, enum err code, struct error *e)
 /* A coordinator builds one generation at a time. */
 enum err driver_take_build(struct driver *d, struct error *e)
 {
-    enum err code = driver_poll(d, "", e);
+    enum err code = driver_poll(d, NULL, e);
     while (code == ERR_OK && !d->built_here) {
         d->built_here = !atomic_exchange(d->o->building, true);
         if (!d->built_here)

@@ -134,15 +134,11 @@ static bool heals(const struct driver *d)
     return d->view.degraded;
 }
 
-const char *driver_pace_reason(const struct driver *d)
-{
-    const char *throttled = heals(d) ? "" : d->pace.throttle.reason;
-    return throttled[0] == '\0' && d->pace.yield.rests ? d->pace.yield_reason : throttled;
-}
-
 const char *driver_pace_throttle(const struct driver *d)
 {
-    const char *reason = driver_pace_reason(d);
+    const char *reason = heals(d) ? "" : d->pace.throttle.reason;
+    if (reason[0] == '\0' && d->pace.yield.rests)
+        reason = d->pace.yield_reason;
     return reason[0] == '\0' && d->pace.beside_requests && !heals(d) && d->readers != NULL &&
                    d->o->readers > 1
                ? "half of the readers pause: clients are active"

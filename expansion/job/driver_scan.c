@@ -124,7 +124,7 @@ static enum err look_after(struct driver *d, bool *ended, struct error *e)
         if (*ended)
             return ended_with;
         bool silent = clock_mono_us() - d->progressed_at > SILENT_US;
-        enum err code = driver_look(d, silent ? "an answer of Postgres" : driver_pace_reason(d), e);
+        enum err code = driver_look(d, silent ? "an answer of Postgres" : "", e);
         rests |= code == ERR_OK && d->control.paused;
         if (rests && (readers_rest(d->readers) || silent))
             return code;

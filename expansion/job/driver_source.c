@@ -10,10 +10,11 @@
 
 enum { SETTLE_POLL_US = 50 * 1000 };
 
-/* Lets a wait for Postgres end when the job must end. */
+/* Lets a wait for Postgres end when the job must end. Where it is tried again, the record has why. */
 static enum err watch(void *arg, struct error *e)
 {
-    return driver_look(arg, "an answer of Postgres", e);
+    struct driver *d = arg;
+    return driver_look(d, d->tries_again ? NULL : "an answer of Postgres", e);
 }
 
 /* A connection of its own that the job watches. */
@@ -22,7 +23,9 @@ static enum err open_watched(struct driver *d, struct source **out, struct error
     struct source_config config = d->o->source;
     config.application = "twinbloom job";
     config.watch = (struct source_watch){watch, d};
-    return source_open(out, &config, d->o->postgres_timeout_ms, e);
+    enum err code = source_open(out, &config, d->o->postgres_timeout_ms, e);
+    d->tries_again = d->tries_again && code != ERR_OK;
+    return code;
 }
 
 /* What the configuration's names stand for now, and the history of the server that `dsn` leads to now. */

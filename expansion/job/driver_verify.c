@@ -343,10 +343,13 @@ static void note_dead(struct driver *d, const struct outcome *o)
 
 static enum err write_outcome(struct driver *d, const struct outcome *o, struct error *e)
 {
+    char text[64];
+    (void)snprintf(text, sizeof(text), "%" PRIu64 " %d %" PRIu64, driver_built(d)->number, o->fine,
+                   clock_wall_us() / 1000);
     record_begin(d, false);
+    record_text(d, driver_built_slot(d) == 0 ? "verification0" : "verification1", text);
     record_text(d, "verify_ok", o->fine ? "1" : "0");
     record_number(d, "verify_generation", driver_built(d)->number);
-    record_number(d, "verify_ms", clock_wall_us() / 1000);
     record_number(d, "verified", o->checked);
     record_number(d, "verify_added", o->added);
     record_text(d, "verify_mode", d->record.verify_full ? "full" : "sample");

@@ -92,14 +92,6 @@ void record_decimal(struct driver *d, const char *field, double value)
     record_text(d, field, text);
 }
 
-void record_kept(struct driver *d)
-{
-    if (d->record.dead_generation == 0)
-        return;
-    record_number(d, "dead_generation", d->record.dead_generation);
-    record_number(d, "dead_at_build", d->record.dead_at_build);
-}
-
 enum err record_write(struct driver *d, struct error *e)
 {
     long long answer;
@@ -124,7 +116,6 @@ static void begin_job(struct driver *d, enum job_step step)
         return;
     }
     record_text(d, "hold", d->o->hold ? "1" : "0");
-    record_kept(d);
 }
 
 /* Write until when a rollback is possible; "": it is not, or the generation in use failed its
@@ -217,7 +208,6 @@ void record_end(struct driver *d, const char *state, enum err code, const char *
     if (fresh) {
         record_text(d, "trigger", d->o->trigger);
         record_text(d, "owner", d->o->owner);
-        record_kept(d);
     }
     record_number(d, "id", d->record.id);
     record_text(d, "step", step_name(d->step));

@@ -51,8 +51,6 @@ static const struct field fields[] = {
     FIELD("skipped_null", NUMBER, BY_SCAN, skipped_null),
     FIELD("started_ms", NUMBER, BY_OTHERS, started_ms),
     FIELD("switched_ms", NUMBER, BY_OTHERS, switched_ms),
-    FIELD("dead_generation", NUMBER, BY_OTHERS, dead_generation),
-    FIELD("dead_at_build", NUMBER, BY_OTHERS, dead_at_build),
     FIELD("unconfirmed", YES_NO, BY_OTHERS, unconfirmed),
     FIELD("verify_full", YES_NO, BY_OTHERS, verify_full),
     FIELD("healed", REMARK, BY_OTHERS, healed),

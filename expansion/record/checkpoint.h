@@ -33,7 +33,7 @@ struct record {
     bool unconfirmed; /* its rollback, if there is one, is for a generation that failed its verification */
     uint64_t rows, rows_total, skipped_null;
     uint64_t started_ms, switched_ms;
-    uint64_t dead_generation, dead_at_build; /* see record_kept() */
+    uint64_t dead_generation, dead_at_build; /* of what this driver has built; see note_dead() */
     /* Progress of the scan: tables (for blocks: their parts) from next_table on are not begun; ranges are
      * what is left of those begun. */
     bool blocks;

@@ -110,17 +110,17 @@ static const char *find(const redisReply *record, const char *field)
     return value == NULL ? NULL : value->str;
 }
 
-/* The result of the last verification of generation @generation; *@when: its time, ms. */
-static const char *verified(const redisReply *record, uint64_t generation, uint64_t stale_ms, uint64_t *when)
+/* The result of the last verification of the generation in use; *@when: its time, ms. */
+static const char *verified(const redisReply *record, const struct view *v, uint64_t stale_ms, uint64_t *when)
 {
-    const char *ok = find(record, "verify_ok"), *of_text = find(record, "verify_generation"),
-               *at = find(record, "verify_ms");
+    const char *text = find(record, v->current == 0 ? "verification0" : "verification1");
+    const char *blank = text == NULL ? NULL : strchr(text, ' ');
     uint64_t of = 0, now = clock_wall_us() / 1000;
     *when = 0;
-    if (ok == NULL || of_text == NULL || at == NULL || !number_u64(of_text, strlen(of_text), &of) ||
-        of != generation || !number_u64(at, strlen(at), when))
+    if (blank == NULL || !number_u64(text, (size_t)(blank - text), &of) || of != view_current(v)->number ||
+        strlen(blank) < sizeof(" 1 1") - 1 || !number_u64(blank + 3, strlen(blank + 3), when))
         return "never";
-    if (strcmp(ok, "1") != 0)
+    if (blank[1] != '1')
         return "failed";
     return now > *when && now - *when > stale_ms ? "stale" : "passed";
 }
@@ -133,8 +133,7 @@ enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, s
     enum err code = sync_client_filter_command(a->redis, &a->handle.names, "job", "HGETALL %b", &record, e);
     if (code != ERR_OK)
         return code;
-    field_text(f, "verification",
-               verified(record, view_current(&a->view)->number, a->config->verify_stale_ms, &when));
+    field_text(f, "verification", verified(record, &a->view, a->config->verify_stale_ms, &when));
     field_time(f, "verified_at", when);
     for (size_t i = 0; i < sizeof(job_fields) / sizeof(job_fields[0]); i++) {
         const char *value = find(record, job_fields[i].record);

@@ -23,8 +23,8 @@ struct record_head {
     enum watching_kind kind;
 };
 
-static void put_record(struct admin_call *call, enum watching_kind kind, const char *name, size_t length,
-                       const struct buffer *reply)
+void watching_put(struct admin_call *call, enum watching_kind kind, const char *name, size_t length,
+                  const struct buffer *reply)
 {
     const struct record_head head = {.name_length = length, .reply_length = reply->length, .kind = kind};
     buffer_append(&call->reply, &head, sizeof(head));
@@ -73,7 +73,7 @@ static void take(struct look *l, const char *name, size_t length)
         now = false;
     }
     if (!now || look_at(l, name, length, &reply))
-        put_record(l->call, WATCHING_FILTER, name, length, &reply);
+        watching_put(l->call, WATCHING_FILTER, name, length, &reply);
     buffer_fini(&reply);
 }
 
@@ -88,7 +88,7 @@ static void take_list(struct look *l, enum watching_kind kind, admin_fn *fn)
     struct reply r = {.out = &call->reply, .protocol = REPLY_JSON};
     if ((kind != WATCHING_COORDINATORS_OF_ALL || (call->visible = strdup("")) != NULL) &&
         fn(l->a, call, &r, &ignored) == ERR_OK)
-        put_record(l->call, kind, "", 0, &call->reply);
+        watching_put(l->call, kind, "", 0, &call->reply);
     admin_call_free(call);
 }
 

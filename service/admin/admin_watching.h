@@ -28,6 +28,9 @@ struct watching_record {
  * without a record is gone. */
 admin_fn admin_watching;
 
+/* Append a record to a call's answer. */
+void watching_put(struct admin_call *call, enum watching_kind kind, const char *name, size_t length,
+                  const struct buffer *reply);
 /* Read the record at *@at of a call's answer and move *@at behind it. False: there are no more. */
 bool watching_next(const struct admin_call *call, size_t *at, struct watching_record *out);
 #endif

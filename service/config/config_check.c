@@ -106,6 +106,15 @@ static enum err check_service(const struct config_check *c)
     return err;
 }
 
+static enum err check_name(const struct config_check *c, const struct config_filter *f)
+{
+    struct names names;
+    struct error why;
+    if (names_init(&names, c->config->prefix, f->name, strlen(f->name), &why) == ERR_OK)
+        return ERR_OK;
+    return config_refuse_key(c, CONFIG_FILTER, f->name, "", "%.400s; choose a shorter one", why.text);
+}
+
 static enum err check_source(const struct config_check *c, const struct config_filter *f)
 {
     static const char *const need_table[] = {
@@ -193,7 +202,9 @@ enum err config_check_whole(const struct config_check *c)
     enum err err = check_service(c);
     for (size_t i = 0; i < c->config->filter_count && err == ERR_OK; i++) {
         const struct config_filter *f = &c->config->filter[i];
-        err = check_source(c, f);
+        err = check_name(c, f);
+        if (err == ERR_OK)
+            err = check_source(c, f);
         if (err == ERR_OK)
             err = check_placement(c, f);
         if (err == ERR_OK)

@@ -106,11 +106,6 @@ static bool add_part(struct reading *r, enum config_section kind, const char *na
 /* @text is what stands between the brackets. */
 static void open_section(struct reading *r, char *text)
 {
-    if (strlen(text) > CONFIG_SECTION_MAX) {
-        refuse(r, "the name of this section is longer than %d bytes; choose a shorter one",
-               CONFIG_SECTION_MAX);
-        return;
-    }
     text = skip_blanks(text);
     cut_blanks(text);
     size_t word = strcspn(text, " \t");
@@ -121,16 +116,17 @@ static void open_section(struct reading *r, char *text)
     char *name = skip_blanks(text + word);
     bool named = config_section_is_named(kind);
     if (kind == CONFIG_SECTIONS || (!named && *name != '\0'))
-        refuse(r,
-               "unknown section [%s]; sections are [service], [redis], [postgres], [rebuild], [filter NAME] "
-               "and [user NAME]",
-               text);
+        refuse(
+            r,
+            "unknown section [%.60s]; sections are [service], [redis], [postgres], [rebuild], [filter NAME] "
+            "and [user NAME]",
+            text);
     else if (named && *name == '\0')
         refuse(r, "this section has no name; write [%s NAME]", config_section_name(kind));
     else if (named && (*name == '"' || *name == '\'')) /* nobody would ask for that name */
         refuse(r, "quotes would belong to the name; write [%s NAME]", config_section_name(kind));
     else if (config_file_find(r->file, kind, name) != NULL)
-        refuse(r, "section [%s] appears twice, first in line %u; put its keys together", text,
+        refuse(r, "section [%.60s] appears twice, first in line %u; put its keys together", text,
                config_file_find(r->file, kind, name)->line);
     else if (!add_part(r, kind, named ? name : NULL))
         out_of_memory(r);

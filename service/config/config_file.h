@@ -7,8 +7,6 @@
 #include "base/error.h"
 #include "service/config/config_keys.h"
 
-enum { CONFIG_SECTION_MAX = 49 }; /* bytes */
-
 struct config_entry {
     char *text; /* NULL: the key is not in the file */
     unsigned line;

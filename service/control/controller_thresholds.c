@@ -38,7 +38,7 @@ struct last_job {
     uint64_t finished_ms;
     uint64_t expanded_ms;                    /* when the last expansion began */
     uint64_t bytes_generation;               /* made because of the memory threshold; 0: none */
-    uint64_t dead_generation, dead_at_build; /* see record_kept() */
+    uint64_t dead_generation, dead_at_build; /* of the last one that was built */
 };
 
 static enum err last_job(struct controller *k, struct last_job *last, struct error *e)

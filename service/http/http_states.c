@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/http/http_states.h"
 
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "service/protocol/json.h"
 
-static void state_free(struct http_state *e)
+static int compare(const void *a, const void *b)
 {
+    const struct http_state *x = a, *y = b;
+    if (x->kind != y->kind || x->length != y->length)
+        return x->kind < y->kind || (x->kind == y->kind && x->length < y->length) ? -1 : 1;
+    return memcmp(x->name, y->name, x->length);
+}
+
+static void forget(struct http_states *s, struct http_state *e)
+{
+    TAILQ_REMOVE(&s->list, e, link);
+    (void)tdelete(e, &s->tree, compare);
     buffer_fini(&e->frame);
     free(e->name);
     free(e);
@@ -21,12 +32,8 @@ void http_states_init(struct http_states *s)
 
 void http_states_clear(struct http_states *s)
 {
-    struct http_state *e, *next;
-    for (e = TAILQ_FIRST(&s->list); e != NULL; e = next) {
-        next = TAILQ_NEXT(e, link);
-        state_free(e);
-    }
-    TAILQ_INIT(&s->list);
+    while (!TAILQ_EMPTY(&s->list))
+        forget(s, TAILQ_FIRST(&s->list));
     s->complete = false;
 }
 
@@ -41,7 +48,10 @@ static struct http_state *make(struct http_states *s, const struct watching_reco
     e->length = w->name_length;
     e->kind = w->kind;
     TAILQ_INSERT_TAIL(&s->list, e, link);
-    return e;
+    if (tsearch(e, &s->tree, compare) != NULL)
+        return e;
+    forget(s, e);
+    return NULL;
 }
 
 static void put_frame(struct http_states *s, struct http_state *e, struct buffer *frame)
@@ -75,10 +85,8 @@ static bool contains(const struct buffer *b, const char *text)
 
 static void take_record(struct http_states *s, const struct watching_record *w)
 {
-    struct http_state *e;
-    TAILQ_FOREACH(e, &s->list, link)
-    if (e->kind == w->kind && e->length == w->name_length && memcmp(e->name, w->name, e->length) == 0)
-        break;
+    const struct http_state key = {.kind = w->kind, .name = (char *)w->name, .length = w->name_length};
+    struct http_state **found = tfind(&key, &s->tree, compare), *e = found == NULL ? NULL : *found;
     struct buffer frame = {0};
     bool filter = w->kind == WATCHING_FILTER;
     if (e != NULL)
@@ -143,8 +151,7 @@ void http_states_told(struct http_states *s, uint64_t version)
         next = TAILQ_NEXT(e, link);
         if (!e->gone || e->version > version)
             continue;
-        TAILQ_REMOVE(&s->list, e, link);
-        state_free(e);
+        forget(s, e);
     }
 }
 

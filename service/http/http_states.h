@@ -26,6 +26,7 @@ TAILQ_HEAD(http_state_list, http_state);
 
 struct http_states {
     struct http_state_list list; /* ordered by version */
+    void *tree;                  /* the same, by kind and name: see tsearch() */
     uint64_t version, round;
     bool complete;      /* all filters were looked at since the last http_states_clear() */
     struct error error; /* error of the last look; "": none */

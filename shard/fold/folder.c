@@ -282,7 +282,10 @@ enum err folder_take_over(struct folder *f, struct error *e)
     for (unsigned i = 0; i < TAKE_OVERS_MAX; i++) {
         f->lost = 0;
         f->lost_shard.generation = 0;
-        (void)for_each_shard(f, forget, NULL, e);
+        /* All of them: in one that was passed over, what a broken connection lost would never be written. */
+        code = for_each_shard(f, forget, NULL, e);
+        if (code != ERR_OK)
+            break;
         code = f->drew ? ERR_OK : fold_draw(&f->fold, later + 1, e);
         f->drew = false;
         later = 0;

@@ -56,7 +56,8 @@ static enum err name_on_all(struct sync_client *l, const struct names *names, co
         struct buffer *all = script_argument(&call);
         for (unsigned k = 0; k < v->history_count; k++)
             buffer_printf(all, "%016" PRIx64 " ", v->history[k]);
-        code = script_run(&call, l, sync_client_master_keys(l, i), &named, e);
+        code =
+            registry_refused(script_run(&call, l, sync_client_master_keys(l, i), &named, e), &key, NULL, e);
         bool is_home = sync_client_master_keys(l, i) == sync_client_home(l, names);
         if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT || (code == ERR_REFUSED && !is_home))
             code = ERR_OK; /* a master that refuses writes has nothing to do with this filter */

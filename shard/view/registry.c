@@ -70,6 +70,27 @@ static enum err find_places(struct handle *f, struct places *out, struct error *
     return ERR_OK;
 }
 
+enum err registry_refused(enum err code, const struct key_name *key, const char *list, struct error *e)
+{
+    char *at = code == ERR_REFUSED && e != NULL ? strstr(e->text, "WRONGTYPE") : NULL;
+    if (at != NULL)
+        (void)snprintf(at, sizeof(e->text) - (size_t)(at - e->text),
+                       "%s is not a hash%s%s%s: delete or rename the foreign key", key->text,
+                       list == NULL ? "" : ", or ", list == NULL ? "" : list,
+                       list == NULL ? "" : ":filters is not a set");
+    return code;
+}
+
+static enum err refused(enum err code, const struct handle *f, const struct place *at, struct error *e)
+{
+    return registry_refused(code, &at->key, at->listed ? f->names.prefix : NULL, e);
+}
+
+static enum err run(struct handle *f, const struct place *at, long long *answer, struct error *e)
+{
+    return refused(script_run(&f->call, f->redis, at->where, answer, e), f, at, e);
+}
+
 /* --- one filter --- */
 
 static void put_call(struct handle *f, const char *script, const struct place *at, uint64_t incarnation)
@@ -109,7 +130,7 @@ static enum err enter(struct handle *f, const struct places *p, const char *how,
     }
     for (unsigned i = 0; i < p->count && code == ERR_OK; i++) {
         long long answer = 0;
-        code = script_reply(f->redis, p->one[i].where, &answer, e);
+        code = refused(script_reply(f->redis, p->one[i].where, &answer, e), f, &p->one[i], e);
         *least = answer < *least ? answer : *least;
     }
     if (code != ERR_OK)
@@ -124,7 +145,7 @@ static enum err leave(struct handle *f, const struct places *p, uint64_t incarna
     for (unsigned i = 0; i < p->count && code == ERR_OK; i++) {
         long long answer;
         put_call(f, embedded_leave, &p->one[i], incarnation);
-        code = script_run(&f->call, f->redis, p->one[i].where, &answer, e);
+        code = run(f, &p->one[i], &answer, e);
     }
     return code;
 }
@@ -179,7 +200,7 @@ enum err registry_keep(struct handle *f, struct error *e)
     enum err code = find_places(f, &p, e);
     for (unsigned i = 0; i < p.count && code == ERR_OK; i++) {
         put_enter(f, &p.one[i], "keep");
-        code = script_run(&f->call, f->redis, p.one[i].where, &answer, e);
+        code = run(f, &p.one[i], &answer, e);
     }
     free(p.one);
     return code;
@@ -246,7 +267,7 @@ static enum err look_at(struct sync_client *l, unsigned i, const struct names *n
     enum err code = sync_client_command(l, sync_client_master_keys(l, i), &reply, e, "HMGET %s %s %s",
                                         key.text, names->filter, history);
     if (code != ERR_OK)
-        return code;
+        return registry_refused(code, &key, NULL, e);
     take_said(reply, out);
     freeReplyObject(reply);
     return ERR_OK;
@@ -370,7 +391,7 @@ static enum err note_found(struct handle *f, const struct place *at, const redis
         script_bytes(&f->call, name->str + before, (size_t)(end - name->str) - before);
         script_bytes(&f->call, strchr(end, '}') + 2, 16);
     }
-    return f->call.count == 1 ? ERR_OK : script_run(&f->call, f->redis, at->where, &answer, e);
+    return f->call.count == 1 ? ERR_OK : run(f, at, &answer, e);
 }
 
 static enum err look_through(struct handle *f, const struct place *at, struct error *e)
@@ -411,7 +432,7 @@ static enum err run_complete(struct handle *f, const struct place *at, uint64_t 
     script_key(&f->call, &at->key);
     script_number(&f->call, number);
     script_text(&f->call, when);
-    return script_run(&f->call, f->redis, at->where, answer, e);
+    return run(f, at, answer, e);
 }
 
 enum err registry_complete(struct handle *f, struct error *e)

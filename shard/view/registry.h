@@ -84,6 +84,10 @@ MUST_CHECK enum err registry_draw(struct sync_client *l, const struct names *nam
 /* Drop the name of an incarnation that is being deleted, or was not published. */
 MUST_CHECK enum err registry_leave(struct handle *f, uint64_t incarnation, struct error *e);
 
+/* Have the error @code of a command on the registry @key say so where that is no registry. @list: the prefix
+ * of P:filters, which the command needs, too; NULL: it does not. Returns @code. */
+enum err registry_refused(enum err code, const struct key_name *key, const char *list, struct error *e);
+
 /* In a cluster registries lie in the lowest slots of the masters. */
 struct registry_slots {
     unsigned count;

@@ -217,9 +217,8 @@ static void test_fold__ends_where_its_caller_says(void **state)
 }
 
 /* A batch was taken and never arrived, so its marks are lost. */
-static void test_take_over__writes_what_redis_lacks_whatever_the_marks_say(void **state)
+static void lose_marks(void)
 {
-    (void)state;
     struct dirty_batch *batch = malloc(sizeof(*batch));
     folding_load(&folding_member[0]);
     folding_apply(&folding_member[0], 0, 1000);
@@ -230,6 +229,33 @@ static void test_take_over__writes_what_redis_lacks_whatever_the_marks_say(void 
             ;
     free(batch);
     folding_member[0].folder.took_over = false;
+}
+
+static void test_take_over__writes_what_redis_lacks_whatever_the_marks_say(void **state)
+{
+    (void)state;
+    lose_marks();
+    folding_folds(&folding_member[0], 2000);
+    assert_int_equal(folding_missing(0, 2000), 0);
+}
+
+static enum err fail_once(void *calls, struct error *e)
+{
+    return (*(unsigned *)calls)++ > 0 ? ERR_OK
+                                      : error_set(e, ERR_TIMEOUT, "the lease was not renewed in time");
+}
+
+/* A shard that it passed over would keep what is known of it under the former token. */
+static void test_take_over__passes_over_no_shard_where_its_caller_fails_once(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    unsigned calls = 0;
+    lose_marks();
+    folding_member[0].folder.tend = fail_once;
+    folding_member[0].folder.tend_arg = &calls;
+    gives(ERR_TIMEOUT, folding_fold_to(&folding_member[0], 2000, &e), e);
+    assert_int_equal(folding_folded(), 1000);
     folding_folds(&folding_member[0], 2000);
     assert_int_equal(folding_missing(0, 2000), 0);
 }
@@ -513,6 +539,7 @@ int main(void)
         FOLDER_TEST(test_take_over__by_one_that_lags_loses_nothing),
         FOLDER_TEST(test_fold__of_one_that_was_taken_over_is_refused_and_kept),
         FOLDER_TEST(test_take_over__writes_what_redis_lacks_whatever_the_marks_say),
+        FOLDER_TEST(test_take_over__passes_over_no_shard_where_its_caller_fails_once),
         FOLDER_TEST(test_take_over__of_what_was_not_applied_yet_keeps_it_new),
         FOLDER_TEST(test_fold__ends_where_its_caller_says),
         FOLDER_TEST(test_take_over__draws_above_what_headers_have),

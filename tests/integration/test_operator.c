@@ -396,7 +396,7 @@ static void test_pause__and_throttle_are_seen_in_the_status(void **state)
     assert_says("throttle " FILTER " 5k", 0, "at most 5,000 rows a second");
     assert_says("status " FILTER " | grep -E 'paused +yes$'", 0, "");
     assert_says("status " FILTER " | grep -E 'limit, rows per second +5,000$'", 0, "");
-    assert_says("cutover " FILTER, 0, "switches");
+    assert_says("cutover " FILTER, 0, " verified. It is paused until \"twinbloom resume\".\n");
     clock_sleep_us(700000);
     expect("phase", "BUILDING");
     assert_says("throttle " FILTER " none", 0, "without a limit");
@@ -415,6 +415,28 @@ static void test_verify__looks_for_every_key(void **state)
     expect("job_verify_mode", "full");
     assert_says("status " FILTER " | grep -E 'method +full$'", 0, "");
     assert_true(number("job_rows") >= ROWS); /* the rows of the previous rebuild, unchanged */
+}
+
+/* A rebuild neither takes from the generation in use what is known of it, nor claims the new one's for it. */
+static void test_verify__is_known_while_a_rebuild_runs(void **state)
+{
+    (void)state;
+    quiet();
+    assert_says("verify " FILTER " --wait", 0, "0 missing and added, ");
+    int64_t verified_at = number("verified_at");
+    assert_says("rebuild " FILTER " --hold --wait", 0, "holds");
+    expect("verification", "passed");
+    assert_int_equal(number("verified_at"), verified_at);
+    assert_says("cutover " FILTER, 0, "switches");
+    wait_for("job_state", "done");
+    expect("verification", "passed");
+    assert_true(number("verified_at") > verified_at);
+    verified_at = number("verified_at");
+    assert_says("rebuild " FILTER " --hold --wait", 0, "holds");
+    assert_says("abort --yes " FILTER, 0, "");
+    wait_for("job_state", "aborted");
+    expect("verification", "passed");
+    assert_int_equal(number("verified_at"), verified_at);
 }
 
 /* Plain SQL inserts the rows, and no follower reports them. */
@@ -503,6 +525,7 @@ int main(void)
         cmocka_unit_test(test_rollback__loses_no_key_and_can_be_switched_again),
         cmocka_unit_test(test_pause__and_throttle_are_seen_in_the_status),
         cmocka_unit_test(test_verify__looks_for_every_key),
+        cmocka_unit_test(test_verify__is_known_while_a_rebuild_runs),
         cmocka_unit_test(test_verify__says_how_many_keys_were_missing),
         cmocka_unit_test(test_verify__ends_with_1_where_an_old_key_is_missing),
     };

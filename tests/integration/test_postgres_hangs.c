@@ -130,6 +130,25 @@ static void test_plan__holds_up_nobody_else(void **state)
     must(client_integer(&fixture.client[0], &(int64_t){0}, &e, "DEL meanwhile"), e);
 }
 
+/* "rebuild --wait" would write another line whenever that changes. */
+static void test_rebuild__says_why_it_waits_also_while_it_tries_again(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char why[64], text[512];
+    (void)snprintf(why, sizeof(why), "Postgres: no connection within %d ms", POSTGRES_S * 1000);
+    fixture_ask(&fixture, 0, "TB.REBUILD links-2");
+    must(client_wait_status(&fixture.client[0], "links-2", "job_waiting_for", why, KNOWN_MS, &e), e);
+    uint64_t until = clock_mono_us() + (POSTGRES_S + 2) * UINT64_C(1000000);
+    while (clock_mono_us() < until) {
+        must(client_status(&fixture.client[0], "links-2", "job_waiting_for", text, sizeof(text), &e), e);
+        assert_string_equal(text, why);
+        clock_sleep_us(100 * 1000);
+    }
+    fixture_ask(&fixture, 0, "TB.ABORT links-2");
+    must(client_wait_status(&fixture.client[0], "links-2", "job_state", "aborted", KNOWN_MS, &e), e);
+}
+
 static void test_return__is_seen_soon(void **state)
 {
     (void)state;
@@ -142,8 +161,11 @@ static void test_return__is_seen_soon(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_status__says_that_it_hangs), cmocka_unit_test(test_expiry__comes_in_time),
-        cmocka_unit_test(test_growth__comes_in_time),      cmocka_unit_test(test_plan__holds_up_nobody_else),
+        cmocka_unit_test(test_status__says_that_it_hangs),
+        cmocka_unit_test(test_expiry__comes_in_time),
+        cmocka_unit_test(test_growth__comes_in_time),
+        cmocka_unit_test(test_plan__holds_up_nobody_else),
+        cmocka_unit_test(test_rebuild__says_why_it_waits_also_while_it_tries_again),
         cmocka_unit_test(test_return__is_seen_soon),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

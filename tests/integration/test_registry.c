@@ -148,11 +148,42 @@ static void test_a_registry_that_was_evicted__does_not_deny_a_filter(void **stat
     assert_false(names_another("another"));
 }
 
+/* Whoever meets it learns which key is in the way. */
+static void test_a_foreign_key_in_place_of_a_registry__is_named(void **state)
+{
+    static const char foreign[] =
+        ": " REGISTRY " is not a hash, or tb:filters is not a set: delete or rename the foreign key";
+    struct error e = {""};
+    struct handle f = {.redis = on.link};
+    struct registry_said said;
+    bool named = false;
+    (void)state;
+    must(names_init(&f.names, "tb", "f", 1, &e), e);
+    f.names.incarnation = 11;
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(client_ok(&on.client, &e, "SET " REGISTRY " x"), e);
+    gives(ERR_REFUSED, registry_enter(&f, &named, &e), e);
+    assert_non_null(strstr(e.text, foreign));
+    gives(ERR_REFUSED, registry_leave(&f, 11, &e), e);
+    assert_non_null(strstr(e.text, foreign));
+    gives(ERR_REFUSED, registry_complete(&f, &e), e);
+    assert_non_null(strstr(e.text, foreign));
+    gives(ERR_REFUSED, registry_look(on.link, &f.names, &said, &e), e);
+    assert_non_null(strstr(e.text, REGISTRY " is not a hash: delete or rename the foreign key"));
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(client_ok(&on.client, &e, "SET tb:filters x"), e);
+    gives(ERR_REFUSED, registry_leave(&f, 11, &e), e);
+    assert_non_null(strstr(e.text, foreign));
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    handle_fini(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_registry_that_is_lost_during_the_search__is_not_complete_without_its_names),
         cmocka_unit_test(test_a_registry_that_was_evicted__does_not_deny_a_filter),
+        cmocka_unit_test(test_a_foreign_key_in_place_of_a_registry__is_named),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

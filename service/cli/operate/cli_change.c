@@ -62,7 +62,7 @@ static const struct control controls[] = {
      "Keys of %s that Redis has lost will be reported absent. Accept that?"},
 };
 
-static void say(const struct cli *cli, const struct control *c, const uint64_t *rows)
+static void say(const struct cli *cli, const struct control *c, const uint64_t *rows, bool paused)
 {
     char number[NUMBER_GROUPED_SIZE];
     struct buffer name = {0};
@@ -70,7 +70,8 @@ static void say(const struct cli *cli, const struct control *c, const uint64_t *
     if (cli->json)
         cli_print_outcome(cli, c->outcome, rows);
     else if (rows == NULL)
-        (void)printf("%s%s%s\n", c->before, buffer_text(&name), c->then);
+        (void)printf("%s%s%s%s\n", c->before, buffer_text(&name), c->then,
+                     paused ? " It is paused until \"twinbloom resume\"." : "");
     else if (*rows == 0)
         (void)printf("%s%s now reads rows without a limit.\n", c->before, buffer_text(&name));
     else
@@ -79,17 +80,21 @@ static void say(const struct cli *cli, const struct control *c, const uint64_t *
     buffer_fini(&name);
 }
 
-/* Who is asked may take long to answer, and means the job of now. @id "": there is none. */
-static bool job_of_now(struct cli *cli, const struct control *c, char *id, size_t size)
+/* Who is asked may take long to answer, and means the job of now. @id "": there is none. @paused: what is
+ * requested waits for its pause to end. */
+static bool job_of_now(struct cli *cli, const struct control *c, char *id, size_t size, bool *paused)
 {
     const char *argv[] = {"TB.STATUS", cli->arguments[0]};
+    uint64_t n = 0;
+    bool cutover = strcmp(c->verb, "TB.CUTOVER") == 0;
     id[0] = '\0';
-    if (strcmp(c->verb, "TB.ABORT") != 0 && strcmp(c->verb, "TB.FINISH") != 0)
+    if (!cutover && strcmp(c->verb, "TB.ABORT") != 0 && strcmp(c->verb, "TB.FINISH") != 0)
         return true;
     redisReply *status = cli_send(cli, 2, argv);
     if (status == NULL)
         return false;
     (void)list_text(status, "job_id", id, size);
+    *paused = cutover && list_count(status, "job_paused", &n) && n == 1;
     freeReplyObject(status);
     return true;
 }
@@ -105,7 +110,8 @@ static int control(struct cli *cli, size_t argc, const char **argv, const uint64
     argv[0] = c->verb;
     argv[1] = cli->arguments[0];
     static char job[JOB_ID_MAX]; /* the caller keeps argv */
-    if (!job_of_now(cli, c, job, sizeof(job)))
+    bool paused = false;
+    if (!job_of_now(cli, c, job, sizeof(job), &paused))
         return cli->failure;
     if (job[0] != '\0') {
         argv[argc++] = "JOB";
@@ -119,7 +125,7 @@ static int control(struct cli *cli, size_t argc, const char **argv, const uint64
     freeReplyObject(reply);
     if (!done && cli_name_filter(cli, ERR_NOT_FOUND, &e) != ERR_OK)
         return cli_fail_with(ERR_NOT_FOUND, "%s", e.text);
-    say(cli, c, rows);
+    say(cli, c, rows, paused);
     return CLI_OK;
 }
 

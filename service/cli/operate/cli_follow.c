@@ -69,7 +69,8 @@ void follow_line(struct buffer *line, const redisReply *status, unsigned columns
     double rate, left;
     words(line, status, "", list_text(status, "job_step", text, sizeof(text)) ? "job_step" : "job_state");
     rows(line, status, columns);
-    bool reads = list_text(status, "job_step", text, sizeof(text)) && strcmp(text, "scan") == 0;
+    bool waits = list_text(status, "job_waiting_for", text, sizeof(text));
+    bool reads = !waits && list_text(status, "job_step", text, sizeof(text)) && strcmp(text, "scan") == 0;
     if (reads && list_decimal(status, "job_rows_per_second", &rate) && rate >= 0.5 && rate < 1e18)
         buffer_printf(line, "  %s rows/s", count((uint64_t)(rate + 0.5), narrow, a));
     if (reads && list_decimal(status, "job_eta_seconds", &left) && left >= 0.5 && left < 1e15)
@@ -77,7 +78,7 @@ void follow_line(struct buffer *line, const redisReply *status, unsigned columns
     if (list_count(status, "job_paused", &n) && n == 1)
         buffer_puts(line, "  paused");
     words(line, status, "  waiting for ", "job_waiting_for");
-    if (!list_text(status, "job_waiting_for", text, sizeof(text)))
+    if (!waits)
         words(line, status, "  ", "job_throttle_reason");
     if (cli_job_holds(status))
         buffer_puts(line, "  until \"twinbloom cutover\"");

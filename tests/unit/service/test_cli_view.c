@@ -82,6 +82,10 @@ static void test_follow_line__says_why_it_does_not_go_on(void **state)
              "job_throttle_reason", "redis is slow");
     expect_line(r, 0, "scan  30/20 rows  100%  redis is slow"); /* the total was an estimate */
     freeReplyObject(r);
+    r = LIST("job_state", "running", "job_step", "scan", "job_rows", "10", "job_rows_total", "20",
+             "job_waiting_for", "Postgres", "job_rows_per_second", "77", "job_eta_seconds", "240");
+    expect_line(r, 0, "scan  10/20 rows  50%  waiting for Postgres"); /* the rate would change all the time */
+    freeReplyObject(r);
     r = LIST("job_state", "running", "job_step", "hold", "job_hold", "1", "job_rows_per_second", "77");
     expect_line(r, 0, "hold  until \"twinbloom cutover\""); /* no rows are read, so there is no rate */
     freeReplyObject(r);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "service/config/users.h"
+#include "shard/filter/names.h"
 #include "tests/unit/service/ini.h"
 
 static void test_config_read__refuses_what_it_does_not_know(void **state)
@@ -85,13 +86,21 @@ static void test_config_read__refuses_a_comment_behind_a_text(void **state)
 static void test_config_read__refuses_long_names_of_sections(void **state)
 {
     (void)state;
-    char text[400];
-    (void)snprintf(text, sizeof(text), "[filter %0*d]\ncapacity = 5\n", 42, 0);
+    static const char refusal[] =
+        "1: the name of the filter is longer than 512 bytes (escaped); choose a shorter one";
+    char text[600];
+    (void)snprintf(text, sizeof(text), "[filter %0*d]\ncapacity = 5\n", FILTER_NAME_MAX, 0);
     struct config *c = ini_accept(text);
-    assert_int_equal(strlen(c->filter[0].name), 42);
+    assert_int_equal(strlen(c->filter[0].name), FILTER_NAME_MAX);
     config_free(c);
-    (void)snprintf(text, sizeof(text), "[filter %0*d]\ncapacity = 5\n", 43, 0);
-    ini_refuse(text, "1: the name of this section is longer than 49 bytes; choose a shorter one");
+    (void)snprintf(text, sizeof(text), "[filter {%0*d]\ncapacity = 5\n", FILTER_NAME_MAX - 3, 0);
+    config_free(ini_accept(text));
+    (void)snprintf(text, sizeof(text), "[filter %0*d]\ncapacity = 5\n", FILTER_NAME_MAX + 1, 0);
+    ini_refuse(text, refusal);
+    (void)snprintf(text, sizeof(text), "[filter {%0*d]\ncapacity = 5\n", FILTER_NAME_MAX - 2, 0);
+    ini_refuse(text, refusal);
+    (void)snprintf(text, sizeof(text), "[user %0*d]\nroles = read\n", USERS_NAME_MAX + 1, 0);
+    ini_refuse(text, "1: the name of a user has at most 63 bytes; choose a shorter one");
 }
 
 static void test_config_read__refuses_values_out_of_form_or_bounds(void **state)
