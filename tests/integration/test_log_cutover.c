@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The time of grace of a filter that is a log: the driver dies before it has recorded the cutover; the source
- * changes after a rollback. */
+/* The time of grace of a filter that is a log: the driver dies before it has recorded the cutover; a rollback
+ * is impossible; the source changes after one. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -125,6 +126,41 @@ static void test_cutover__whose_driver_dies_before_it_is_recorded_leaves_its_gra
     fixture_wait(&f, 0, "phase", "STEADY");
 }
 
+/* A shard of the generation before is lost when the request was accepted, and the driver has not seen it yet.
+ */
+static void ask_too_late(void)
+{
+    static const char script[] = "local view = redis.call('HMGET', KEYS[1], 'bloom_filter_current_index', "
+                                 "'generation0', 'generation1') "
+                                 "local text = string.gsub(view[3 - view[1]], ' built=1 ', ' built=0 ') "
+                                 "redis.call('HSET', KEYS[1], 'generation' .. 1 - view[1], text) "
+                                 "redis.call('HSET', KEYS[2], 'rollback', '1') "
+                                 "return redis.call('HINCRBY', KEYS[1], 'version', 1)";
+    redisReply *r =
+        client_command(&redis, "EVAL %s 2 twinbloom:{" FILTER "}:view twinbloom:{" FILTER "}:job", script);
+    assert_true(r != NULL && r->type == REDIS_REPLY_INTEGER);
+    freeReplyObject(r);
+}
+
+/* The new generation stays, and the job ends: there is nothing to wait for. */
+static void test_rollback__that_became_impossible_is_refused_once(void **state)
+{
+    (void)state;
+    fixture_ask(&f, 0, "TB.REBUILD " FILTER);
+    fixture_wait(&f, 0, "job_step", "grace");
+    int64_t built = fixture_generation(&f, 0);
+    ask_too_late();
+    fixture_wait(&f, 0, "phase", "STEADY");
+    fixture_wait(&f, 0, "job_state", "done");
+    assert_int_equal(fixture_generation(&f, 0), built);
+    fixture_all_present(&f, 0, 0, ROWS);
+    char *log = process_log(&f.daemon[0].process), *line = strstr(log, "event=rollback_impossible");
+    assert_non_null(line);
+    assert_non_null(strstr(line, "cannot be read: it was not built, or lacks keys that were acknowledged"));
+    assert_null(strstr(line + 1, "event=rollback_impossible"));
+    free(log);
+}
+
 /* The generation that was in use is not built again, as it has clients' keys. The job ends, and the next one
  * builds. */
 static void test_rollback__and_another_source_behind_it_ends_the_job(void **state)
@@ -161,8 +197,8 @@ static void test_rollback__and_another_source_behind_it_ends_the_job(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            test_cutover__whose_driver_dies_before_it_is_recorded_leaves_its_grace, setup, teardown),
+        cmocka_unit_test_setup(test_cutover__whose_driver_dies_before_it_is_recorded_leaves_its_grace, setup),
+        cmocka_unit_test_teardown(test_rollback__that_became_impossible_is_refused_once, teardown),
         cmocka_unit_test_setup_teardown(test_rollback__and_another_source_behind_it_ends_the_job, setup,
                                         teardown),
     };
