@@ -153,6 +153,26 @@ static void test_cutover__whose_record_is_damaged_misses_no_row(void **state)
     fixture_wait(&f, 0, "phase", "STEADY");
 }
 
+/* The request was acknowledged, so its job waits where the node goes away before it has begun. */
+static void test_job__begins_though_the_node_goes_away_meanwhile(void **state)
+{
+    (void)state;
+    int64_t before = fixture_generation(&f, 0);
+    proxy_count_only(proxy, "HGETALL");
+    proxy_count(proxy, "", 1, PROXY_BEFORE);
+    fixture_ask(&f, 0, "TB.REBUILD " FILTER);
+    assert_true(proxy_await_held(proxy, SWITCH_MS));
+    proxy_release(proxy, false);
+    fixture_wait(&f, 0, "job_step", "grace");
+    assert_true(fixture_generation(&f, 0) > before);
+    fixture_all_present(&f, 0, 0, ROWS);
+    fixture_ask(&f, 0, "TB.FINISH " FILTER);
+    fixture_wait(&f, 0, "phase", "STEADY");
+    char *log = process_log(&f.daemon[0].process);
+    assert_non_null(strstr(log, "event=job_waiting filter=\"" FILTER "\" step=begin"));
+    free(log);
+}
+
 /* A shard of the generation before is lost when the request was accepted, and the driver has not seen it yet.
  */
 static void ask_too_late(void)
@@ -226,6 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_cutover__whose_driver_dies_before_it_is_recorded_leaves_its_grace, setup),
         cmocka_unit_test(test_cutover__whose_record_is_damaged_misses_no_row),
+        cmocka_unit_test(test_job__begins_though_the_node_goes_away_meanwhile),
         cmocka_unit_test_teardown(test_rollback__that_became_impossible_is_refused_once, teardown),
         cmocka_unit_test_setup_teardown(test_rollback__and_another_source_behind_it_ends_the_job, setup,
                                         teardown),
