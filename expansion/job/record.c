@@ -10,12 +10,14 @@
 extern const char embedded_finish[], embedded_job[];
 
 /* A field that no driver wrote must not make the job skip rows: the driver settles and scans from the
- * beginning. */
+ * beginning, or compares each row where the generation is in use. */
 static void distrust(struct driver *d, const redisReply *broken)
 {
-    log_warn("checkpoint_invalid", "filter=%s field=%s note=\"the scan begins again\"",
+    log_warn("checkpoint_invalid", "filter=%s field=%s note=\"all rows are read again\"",
              log_quote(d->o->filter), broken != NULL ? log_quote(broken->str) : "ranges");
     d->record.generation = 0;
+    if (d->view.phase == PHASE_SWITCHED)
+        driver_distrust(d, "the record of its build is damaged");
 }
 
 enum err record_read(struct driver *d, struct error *e)

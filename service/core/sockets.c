@@ -5,9 +5,11 @@
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
 #include "service/config/config.h"
 
-enum { BACKLOG = 511 };
+enum { BACKLOG = 511, QUIET_US = 10 * 1000 * 1000 /* without a failure: the next one is logged */ };
 #define FLAGS (LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC)
 
 /* Returns errno; 0: it listens. */
@@ -74,6 +76,16 @@ enum err sockets_add(struct sockets *s, int fd, evconnlistener_cb on_accept, voi
         return is_full(e);
     int why = keep(s, evconnlistener_new(s->base, on_accept, arg, FLAGS, BACKLOG, fd));
     return why == 0 ? ERR_OK : error_set(e, ERR_IO, "%s", strerror(why));
+}
+
+void sockets_not_accepted(struct sockets *s, const char *via)
+{
+    uint64_t now = clock_mono_us();
+    if (s->failed_us == 0 || now - s->failed_us > QUIET_US)
+        log_warn("accept_failed", "error=%s via=%s note=\"new connections wait until one can be accepted\"",
+                 log_quote(strerror(errno)), via);
+    s->failed_us = now;
+    sockets_enable(s, false);
 }
 
 void sockets_enable(struct sockets *s, bool on)

@@ -4,6 +4,7 @@
 /* Sockets that listen, of one event loop. */
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 #include <event2/listener.h>
 #include "base/error.h"
@@ -12,7 +13,8 @@ enum { SOCKETS_MAX = 64 };
 
 struct sockets {
     struct event_base *base;
-    evconnlistener_errorcb on_error; /* a connection was not accepted */
+    evconnlistener_errorcb on_error; /* a connection was not accepted: calls sockets_not_accepted() */
+    uint64_t failed_us;              /* when that was last; 0: never */
     size_t count;
     struct evconnlistener *at[SOCKETS_MAX];
 };
@@ -25,6 +27,10 @@ MUST_CHECK enum err sockets_listen(struct sockets *s, const char *key, const cha
 /* Listen at @fd, which is bound. ERR_OK: @s owns it. ERR_CONFIG, ERR_IO. */
 MUST_CHECK enum err sockets_add(struct sockets *s, int fd, evconnlistener_cb on_accept, void *arg,
                                 struct error *e);
+/* A connection was not accepted: errno says why. Mostly no descriptors are left, and to try again at once
+ * would only burn the processor, so no more are accepted until sockets_enable(). Logged when it begins. @via
+ * is logged, too. */
+void sockets_not_accepted(struct sockets *s, const char *via);
 /* Whether connections are accepted; at first they are. */
 void sockets_enable(struct sockets *s, bool on);
 void sockets_close(struct sockets *s);

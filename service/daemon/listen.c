@@ -120,15 +120,13 @@ static void on_resume(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
     sockets_enable(&((struct listen *)arg)->sockets, true);
 }
 
-/* Mostly no descriptors are left: to try again at once would only burn the processor. */
 static void on_accept_error(struct evconnlistener *listener UNUSED, void *arg)
 {
     static const struct timeval pause = {0, PAUSE_MS * 1000};
     struct listen *l = ((struct entrance *)arg)->listen;
-    log_warn("accept_failed", "error=%s note=\"no connections for %d ms\"", log_quote(strerror(errno)),
-             PAUSE_MS);
-    sockets_enable(&l->sockets, false);
-    (void)event_add(l->resume, &pause);
+    sockets_not_accepted(&l->sockets, "redis");
+    if (event_add(l->resume, &pause) != 0)
+        sockets_enable(&l->sockets, true);
 }
 
 /* --- sockets --- */

@@ -292,15 +292,11 @@ void http_connection_accept(struct evconnlistener *listener UNUSED, evutil_socke
     look_soon(h);
 }
 
-/* Mostly no descriptors are left: to try again at once would only burn the processor. keep_to_count() ends
- * the pause. */
+/* The next turn, within a second, ends the pause. */
 void http_connection_not_accepted(struct evconnlistener *listener UNUSED, void *arg)
 {
     struct http *h = arg;
-    log_warn("accept_failed", "error=%s note=\"no HTTP connections for up to a second\"",
-             log_quote(strerror(errno)));
-    sockets_enable(&h->sockets, false);
-    h->paused = true;
+    sockets_not_accepted(&h->sockets, "http");
 }
 
 /* --- limits --- */
@@ -338,10 +334,10 @@ static void keep_to_count(struct http *h)
            TAILQ_NEXT(c, link) != NULL)
         http_connection_drop(c, "too many connections");
     bool full = h->connection_count > most;
-    if (full == h->paused)
-        return;
     sockets_enable(&h->sockets, !full);
-    h->paused = full;
+    if (full == h->full)
+        return;
+    h->full = full;
     if (full)
         log_warn("http_connections_full", "connections=%zu note=\"no more are accepted: http_max_clients\"",
                  h->connection_count);

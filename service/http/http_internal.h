@@ -56,7 +56,7 @@ struct http {
     /* used by http_connection.c */
     struct http_connection_list waiting, busy, lingering, gone;
     size_t connection_count, lingering_count;
-    bool paused;                /* too many connections, or accepting failed: no more are accepted */
+    bool full;                  /* too many connections: no more are accepted */
     struct http_events *events; /* see http_events.c */
     unsigned char csrf_key[CSRF_KEY_SIZE];
     struct buffer policy; /* security policy of the dashboard; see http_dashboard.c */

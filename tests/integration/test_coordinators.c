@@ -250,6 +250,18 @@ static void test_coordinators__a_record_that_was_lost_is_whole_again(void **stat
 
 /* --- servers that are away --- */
 
+static void await_logged(unsigned d, const char *line)
+{
+    uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000);
+    for (bool is = false; !is; clock_sleep_us(50000)) {
+        char *log = process_log(&fixture.daemon[d].process);
+        is = strstr(log, line) != NULL;
+        free(log);
+        if (clock_mono_us() > until)
+            fail_msg("%s is not logged", line);
+    }
+}
+
 static void test_coordinators__a_node_that_is_away_is_said_by_all(void **state)
 {
     (void)state;
@@ -277,6 +289,7 @@ static void test_coordinators__a_node_that_is_away_is_said_by_all(void **state)
             clock_sleep_us(50000);
         assert_string_not_equal(field(0, d, "postgres"), "ok");
         assert_string_equal(field(0, d, "state"), "serving");
+        await_logged(d, "event=source_unusable filter=\"" FILTER "\" code=unreachable");
     }
 }
 
@@ -301,6 +314,7 @@ static void test_coordinators__a_home_that_is_away_holds_nobody_up(void **state)
     uint64_t began = clock_mono_us();
     assert_true(daemon_stop(&fixture.daemon[1], 30000)); /* a clean end does not wait for that node either */
     assert_true(clock_mono_us() - began < 20 * 1000 * 1000);
+    await_logged(0, "event=heartbeat_failed code=");
     process_signal(&fixture.redis[0].process, SIGCONT);
     restart(1);
     wait_all_serve();

@@ -229,6 +229,33 @@ static void reload_with(unsigned d, const char *from, const char *to)
     must(daemon_reload(&following.daemon[d], &e), e);
 }
 
+/* Where rows are not followed, they are while a job runs: in whichever coordinator. */
+static void test_outbox__is_followed_while_a_build_relies_on_it(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char by[32];
+    following_running(0);
+    for (unsigned d = 0; d < 2; d++)
+        reload_with(d, "follow = yes", "follow = no");
+    fixture_wait(&following, 0, "follow_state", "none");
+    uint64_t first = following_numbers(300);
+    fixture_insert(following.db, first, 100);
+    fixture_ask(&following, 0, "TB.REBUILD " FILTER);
+    fixture_insert(following.db, first + 100, 100);
+    fixture_wait(&following, 0, "phase", "SWITCHED");
+    must(client_status(&following.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
+    assert_string_equal(by, "follower");
+    fixture_insert(following.db, first + 200, 100);
+    following_soon(0, first, 300);
+    fixture_ask(&following, 0, "TB.FINISH " FILTER);
+    fixture_wait(&following, 0, "job_state", "done");
+    fixture_wait(&following, 0, "follow_state", "none");
+    for (unsigned d = 0; d < 2; d++)
+        reload_with(d, "follow = no", "follow = yes");
+    following_running(0);
+}
+
 static size_t upper_code(uint64_t number, char out[CLIENT_KEY_MAX])
 {
     size_t length = fixture_code(number, out);
@@ -410,6 +437,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_outbox__explicit_ids_and_changed_keys_follow),
         cmocka_unit_test(following_test_each_phase),
         cmocka_unit_test(test_outbox__a_build_relies_on_the_tail),
+        cmocka_unit_test(test_outbox__is_followed_while_a_build_relies_on_it),
         cmocka_unit_test(test_outbox__triggers_that_were_off_are_not_relied_on),
         cmocka_unit_test(test_outbox__that_is_made_again_is_noticed),
         cmocka_unit_test(test_outbox__that_is_made_again_while_nobody_follows_is_noticed),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Limits for what one client may cost others: unread replies, long requests, silence, many requests under
- * way. */
+ * way; and no file that can be opened. */
 #include "tests/integration/fixture.h"
 
 #include <netinet/in.h>
@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -206,6 +208,61 @@ static void test_client__that_is_silent_is_asked_whether_it_is_there(void **stat
         fail_msg("asked in %g s", seconds);
 }
 
+static uint64_t processor_us(const struct daemon *d)
+{
+    clockid_t clock;
+    struct timespec used;
+    assert_int_equal(clock_getcpuclockid(d->process.pid, &clock), 0);
+    assert_int_equal(clock_gettime(clock, &used), 0);
+    return (uint64_t)used.tv_sec * 1000000 + (uint64_t)used.tv_nsec / 1000;
+}
+
+/* How often "" (each byte) or an event is in the log. */
+static unsigned times_logged(const struct daemon *d, const char *event)
+{
+    unsigned n = 0;
+    char *log = process_log(&d->process);
+    for (const char *at = log; *at != '\0' && (at = strstr(at, event)) != NULL; at++)
+        n++;
+    free(log);
+    return n;
+}
+
+/* The daemon says so once for each kind of clients, and computes little until files can be opened. */
+static void test_new_connections__wait_while_no_file_can_be_opened(void **state)
+{
+    (void)state;
+    const struct daemon *d = &fixture.daemon[0];
+    struct rlimit usual;
+    char answer[4096];
+    int served = open_raw();
+    assert_true(raw_puts(served, "PING\r\n") && raw_expect(served, "+PONG\r\n"));
+    assert_int_equal(prlimit(d->process.pid, RLIMIT_NOFILE, NULL, &usual), 0);
+    const struct rlimit none = {.rlim_cur = 20, .rlim_max = usual.rlim_max};
+    assert_int_equal(prlimit(d->process.pid, RLIMIT_NOFILE, &none, NULL), 0);
+    int fd = open_raw(), http = raw_open(d->http_port);
+    assert_true(raw_puts(fd, "PING\r\n"));
+    assert_true(raw_puts(http, "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
+    uint64_t before = processor_us(d);
+    unsigned bytes = times_logged(d, "");
+    for (unsigned i = 0; i < 20; i++) {
+        clock_sleep_us(100 * 1000);
+        assert_true(raw_puts(served, "PING\r\n") && raw_expect(served, "+PONG\r\n"));
+    }
+    uint64_t took = processor_us(d) - before;
+    assert_int_equal(prlimit(d->process.pid, RLIMIT_NOFILE, &usual, NULL), 0);
+    assert_in_range(took, 0, 1000 * 1000);
+    assert_in_range(times_logged(d, "") - bytes, 0, 4096);
+    assert_int_equal(times_logged(d, "event=accept_failed"), 2);
+    assert_int_equal(times_logged(d, "event=http_connections_"), 0);
+    assert_true(raw_expect(fd, "+PONG\r\n"));
+    assert_true(raw_read_all(http, answer, sizeof(answer)));
+    assert_int_equal(strncmp(answer, "HTTP/1.1 200 ", 13), 0);
+    raw_close(served);
+    raw_close(fd);
+    raw_close(http);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +271,7 @@ int main(void)
         cmocka_unit_test(test_transaction__has_no_more_bytes_than_a_request),
         cmocka_unit_test(test_client__that_reads_no_replies_is_cut),
         cmocka_unit_test(test_client__that_is_silent_is_asked_whether_it_is_there),
+        cmocka_unit_test(test_new_connections__wait_while_no_file_can_be_opened),
         cmocka_unit_test(test_client__that_is_idle_is_closed_and_one_that_is_not_stays),
     };
     return fixture_run_tests(&fixture, &options, tests);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The time of grace of a filter that is a log: the driver dies before it has recorded the cutover; the source
- * changes after a rollback. */
+/* The time of grace of a filter that is a log: the driver dies before it has recorded the cutover; a rollback
+ * is impossible; the source changes after one. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -125,6 +126,88 @@ static void test_cutover__whose_driver_dies_before_it_is_recorded_leaves_its_gra
     fixture_wait(&f, 0, "phase", "STEADY");
 }
 
+/* What the record says of rows that were read cannot be relied on, so each row is compared: also one whose
+ * key was changed when nobody followed. */
+static void test_cutover__whose_record_is_damaged_misses_no_row(void **state)
+{
+    (void)state;
+    enum { CHANGED = 900000 };
+    struct error e = {""};
+    fixture_ask(&f, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&f, 0, "job_step", "hold");
+    cut_over_and_die();
+    fixture_sql(f.db, "UPDATE short_link SET code = 'c900000' WHERE id = 7");
+    redisReply *r = client_command(&redis, "HSET twinbloom:{" FILTER "}:job swept %01000d", 0);
+    assert_true(r != NULL && r->type == REDIS_REPLY_INTEGER && r->integer == 0); /* the field was there */
+    freeReplyObject(r);
+    must(daemon_launch(&f.daemon[0], &e), e);
+    fixture_reconnect(&f, 0);
+    fixture_wait(&f, 0, "job_step", "grace");
+    fixture_all_present(&f, 0, CHANGED, 1);
+    fixture_all_present(&f, 0, 0, ROWS);
+    char *log = process_log(&f.daemon[0].process);
+    assert_non_null(strstr(log, "event=checkpoint_invalid filter=\"" FILTER "\" field=\"swept\""));
+    free(log);
+    fixture_sql(f.db, "UPDATE short_link SET code = 'c6' WHERE id = 7");
+    fixture_ask(&f, 0, "TB.FINISH " FILTER);
+    fixture_wait(&f, 0, "phase", "STEADY");
+}
+
+/* The request was acknowledged, so its job waits where the node goes away before it has begun. */
+static void test_job__begins_though_the_node_goes_away_meanwhile(void **state)
+{
+    (void)state;
+    int64_t before = fixture_generation(&f, 0);
+    proxy_count_only(proxy, "HGETALL");
+    proxy_count(proxy, "", 1, PROXY_BEFORE);
+    fixture_ask(&f, 0, "TB.REBUILD " FILTER);
+    assert_true(proxy_await_held(proxy, SWITCH_MS));
+    proxy_release(proxy, false);
+    fixture_wait(&f, 0, "job_step", "grace");
+    assert_true(fixture_generation(&f, 0) > before);
+    fixture_all_present(&f, 0, 0, ROWS);
+    fixture_ask(&f, 0, "TB.FINISH " FILTER);
+    fixture_wait(&f, 0, "phase", "STEADY");
+    char *log = process_log(&f.daemon[0].process);
+    assert_non_null(strstr(log, "event=job_waiting filter=\"" FILTER "\" step=begin"));
+    free(log);
+}
+
+/* A shard of the generation before is lost when the request was accepted, and the driver has not seen it yet.
+ */
+static void ask_too_late(void)
+{
+    static const char script[] = "local view = redis.call('HMGET', KEYS[1], 'bloom_filter_current_index', "
+                                 "'generation0', 'generation1') "
+                                 "local text = string.gsub(view[3 - view[1]], ' built=1 ', ' built=0 ') "
+                                 "redis.call('HSET', KEYS[1], 'generation' .. 1 - view[1], text) "
+                                 "redis.call('HSET', KEYS[2], 'rollback', '1') "
+                                 "return redis.call('HINCRBY', KEYS[1], 'version', 1)";
+    redisReply *r =
+        client_command(&redis, "EVAL %s 2 twinbloom:{" FILTER "}:view twinbloom:{" FILTER "}:job", script);
+    assert_true(r != NULL && r->type == REDIS_REPLY_INTEGER);
+    freeReplyObject(r);
+}
+
+/* The new generation stays, and the job ends: there is nothing to wait for. */
+static void test_rollback__that_became_impossible_is_refused_once(void **state)
+{
+    (void)state;
+    fixture_ask(&f, 0, "TB.REBUILD " FILTER);
+    fixture_wait(&f, 0, "job_step", "grace");
+    int64_t built = fixture_generation(&f, 0);
+    ask_too_late();
+    fixture_wait(&f, 0, "phase", "STEADY");
+    fixture_wait(&f, 0, "job_state", "done");
+    assert_int_equal(fixture_generation(&f, 0), built);
+    fixture_all_present(&f, 0, 0, ROWS);
+    char *log = process_log(&f.daemon[0].process), *line = strstr(log, "event=rollback_impossible");
+    assert_non_null(line);
+    assert_non_null(strstr(line, "cannot be read: it was not built, or lacks keys that were acknowledged"));
+    assert_null(strstr(line + 1, "event=rollback_impossible"));
+    free(log);
+}
+
 /* The generation that was in use is not built again, as it has clients' keys. The job ends, and the next one
  * builds. */
 static void test_rollback__and_another_source_behind_it_ends_the_job(void **state)
@@ -161,8 +244,10 @@ static void test_rollback__and_another_source_behind_it_ends_the_job(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            test_cutover__whose_driver_dies_before_it_is_recorded_leaves_its_grace, setup, teardown),
+        cmocka_unit_test_setup(test_cutover__whose_driver_dies_before_it_is_recorded_leaves_its_grace, setup),
+        cmocka_unit_test(test_cutover__whose_record_is_damaged_misses_no_row),
+        cmocka_unit_test(test_job__begins_though_the_node_goes_away_meanwhile),
+        cmocka_unit_test_teardown(test_rollback__that_became_impossible_is_refused_once, teardown),
         cmocka_unit_test_setup_teardown(test_rollback__and_another_source_behind_it_ends_the_job, setup,
                                         teardown),
     };

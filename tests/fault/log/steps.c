@@ -11,24 +11,13 @@
 #include "shard/view/handle.h"
 #include "shard/view/registry.h"
 #include "shard/generations/drop.h"
-#include "shard/generations/make.h"
-#include "shard/view/view_load.h"
 #include "tests/fault/log/builder.h"
 #include "tests/fault/log/launch.h"
-#include "tests/fault/log/lease.h"
-#include "tests/fault/log/servers.h"
-#include "tests/lib/log_member.h"
+#include "tests/fault/log/steps_filter.h"
 #include "tests/lib/proxy.h"
 
 enum {
-    TIMEOUT_MS = 2000,
-    KEYS = 2000, /* of the filter; each step adds MORE */
-    MORE = 100,
-    SHARD_BYTES = 4096,
-    END_US = 20000 * 1000, /* deadline of every wait */
-    LOOK_US = 2000,
-    GRACE_US = 300 * 1000, /* after which a silent writer is removed from the roll call */
-    LATE_US = 100 * 1000,  /* until requests that the proxy let go are executed */
+    LATE_US = 100 * 1000, /* until requests that the proxy let go are executed */
     REQUESTS_MAX = 2000
 };
 
@@ -48,219 +37,18 @@ static const char *const moment_names[MOMENTS] = {
     [MOMENT_STOP] = "standing still before the request",
 };
 
-/* Lies in memory that A shares. A reads it, and changes only a copy of its own. */
-struct steps {
-    const struct step *kind;
-    struct launcher *launcher; /* starts A */
-    struct fault_servers servers;
-    struct proxy *proxy;
-    unsigned route;
-    struct nodes a, b; /* the server through the proxy, by two users: A's and B's */
-    struct names names;
-    struct sync_client *link; /* the client of B */
-    struct ledger *ledger;
-    struct log_member writer; /* adds while the filter exists, and has its shards in memory */
-    struct log_view *view;
-    bool has_writer;
-    uint64_t next;     /* keys below it are acknowledged */
-    uint64_t requests; /* how many requests A has sent */
-};
-
-/* What process A does. Each function returns false on failure. */
-struct step {
-    bool filter;       /* the filter exists before the step, and a process writes */
-    bool alone;        /* only A has shards in memory */
-    uint64_t capacity; /* of the filter, which then grows; 0: the filter has room for all keys */
-    bool (*ready)(struct steps *s, void **x); /* in A, before its requests are counted; NULL: nothing */
-    bool (*before)(struct steps *s);          /* then in the test; NULL: nothing */
-    bool (*act)(struct steps *s, void *x);    /* A */
-    bool (*finish)(struct steps *s);          /* in B: ends the work */
-    bool (*after)(struct steps *s);           /* in the test, after A has ended, too; NULL: nothing */
-};
-
-static bool said(enum err code, const struct error *e)
-{
-    if (code != ERR_OK)
-        (void)fprintf(stderr, "%s\n", e->text);
-    return code == ERR_OK;
-}
-
-static bool is_said(bool ok, const char *text)
-{
-    if (!ok)
-        (void)fprintf(stderr, "%s\n", text);
-    return ok;
-}
-
-/* --- the filter --- */
-
-static bool make(struct steps *s, const struct nodes *nodes)
-{
-    struct error e = {""};
-    struct sync_client *l = sync_client_new(nodes, TIMEOUT_MS, NULL);
-    struct names names = s->names;
-    names.incarnation = 0;
-    uint64_t capacity = s->kind->capacity != 0 ? s->kind->capacity : 4 * KEYS;
-    enum err code = log_member_make(l, &names, capacity, 2, SHARD_BYTES, &e);
-    sync_client_free(l);
-    return code == ERR_EXISTS || said(code, &e);
-}
-
-static bool load_view(struct steps *s)
-{
-    struct error e = {""};
-    return said(log_view_load(s->link, &s->names, s->view, &e), &e);
-}
-
-static struct log_member_options member_options(struct steps *s, const struct nodes *nodes, bool folds)
-{
-    return (struct log_member_options){.nodes = nodes,
-                                       .names = &s->names,
-                                       .memory = UINT64_MAX,
-                                       .timeout_ms = TIMEOUT_MS,
-                                       .lease_ms =
-                                           LEASE_MS, /* a process that dies keeps the lease for this time */
-                                       .folds = folds};
-}
-
-static bool
-    allows_maybe; /* "maybe" is right where only A has the lost shard in memory, and dies or is late */
-
-static bool is_as(uint8_t answer, enum key_answer wanted)
-{
-    return answer == wanted || answer == KEY_UNSURE || (allows_maybe && answer == KEY_MAYBE);
-}
-
-/* Check or add the keys [first, last), until the request is answered. False: an answer is not @wanted. The
- * answers of an add that had to be repeated are not compared, as its keys may be new or not. */
-static bool ask(struct log_member *m, bool adds, uint64_t first, uint64_t last, enum key_answer wanted)
-{
-    static uint64_t keys[KEYS];
-    static uint8_t answers[KEYS];
-    struct error e = {""};
-    uint64_t until = clock_mono_us() + END_US;
-    for (uint64_t at = first; at < last;) {
-        unsigned count = (unsigned)(last - at < KEYS ? last - at : KEYS), wrong = 0;
-        for (unsigned i = 0; i < count; i++)
-            keys[i] = at + i;
-        enum err code = log_member_ask(m, adds, keys, count, answers, &e);
-        bool again = code != ERR_OK;
-        for (; code != ERR_OK && clock_mono_us() < until; clock_sleep_us(LOOK_US))
-            code = log_member_ask(m, adds, keys, count, answers, &e);
-        if (code != ERR_OK)
-            return said(code, &e);
-        for (unsigned i = 0; i < count; i++)
-            wrong += !is_as(answers[i], wanted);
-        if (!(adds && again) &&
-            wrong > (wanted == KEY_PRESENT ? 0 : count / 20)) { /* the others may be false positives */
-            (void)fprintf(stderr, "of %u keys %u were answered otherwise than by %d\n", count, wrong, wanted);
-            return false;
-        }
-        at += count;
-    }
-    return true;
-}
-
-static bool add_more(struct steps *s, struct log_member *m)
-{
-    bool ok = ask(m, true, s->next, s->next + MORE, KEY_ADDED);
-    for (uint64_t i = s->next; ok && i < s->next + MORE; i++)
-        s->ledger->acknowledged[i % LEDGER_KEYS] = 1;
-    s->next += ok ? MORE : 0;
-    return ok;
-}
-
-/* Whether the current generation is folded up to the ends of all lanes. */
-static bool is_folded(struct steps *s)
-{
-    const struct log_view *v = s->view;
-    bool folded = load_view(s);
-    for (unsigned i = 0; folded && i < v->lane_count; i++) {
-        char id[LOG_ID_TEXT_MAX];
-        struct key_name key;
-        lane_key(&key, &s->names, i, v->lane[i].number);
-        redisReply *r;
-        if (sync_client_command(s->link, sync_client_home(s->link, &s->names), &r, NULL,
-                                "XREVRANGE %b + - COUNT 1", key.text, key.length) != ERR_OK)
-            return false;
-        (void)log_id_format(v->slot[v->current].folded[i].position.id, id);
-        folded = r->elements == 1 && strcmp(r->element[0]->element[0]->str, id) == 0;
-        freeReplyObject(r);
-    }
-    return folded;
-}
-
-static bool wait_until_folded(struct steps *s, const struct log_member *m)
-{
-    uint64_t until = clock_mono_us() + END_US;
-    bool folded;
-    while (!(folded = is_folded(s)) && clock_mono_us() < until)
-        clock_sleep_us(LOOK_US);
-    for (unsigned i = 0; !folded && i < s->view->lane_count; i++) {
-        char id[LOG_ID_TEXT_MAX];
-        (void)log_id_format(s->view->slot[s->view->current].folded[i].position.id, id);
-        (void)fprintf(stderr, "lane %u is folded to %s only: %s%s\n", i, id, s->writer.last.text,
-                      m == NULL ? "" : m->last.text);
-    }
-    return folded;
-}
-
-static bool begin_filter(struct steps *s)
-{
-    struct error e = {""};
-    s->next = 0;
-    memset(s->ledger, 0, sizeof(*s->ledger));
-    if (!make(s, &s->b) || !load_view(s))
-        return false;
-    s->names.incarnation = s->view->incarnation;
-    struct log_member_options o = member_options(s, &s->b, false);
-    if (s->kind->alone) { /* the writer folds, so that nobody waits for A forever */
-        o.memory = 0;
-        o.folds = true;
-        o.writer_grace_us = GRACE_US;
-    }
-    s->has_writer = true;
-    return said(log_member_open(&s->writer, &o, &e), &e) && add_more(s, &s->writer);
-}
-
-/* Close the writer, whose entries are folded before it leaves. If the shard may be lost for good it cannot
- * fold, and is abandoned. */
-static void end_writer(struct steps *s)
-{
-    if (!s->has_writer)
-        return;
-    log_set_folding(s->writer.control, true);
-    if (s->kind->alone)
-        log_member_abandon(&s->writer);
-    else
-        log_member_close(&s->writer);
-    s->has_writer = false;
-}
-
-/* A new process, which only has the data in Redis, finds all acknowledged keys. */
-static bool all_is_there(struct steps *s)
-{
-    static struct log_member m;
-    struct error e = {""};
-    const struct log_member_options o = member_options(s, &s->b, false);
-    bool ok = said(log_member_open(&m, &o, &e), &e) && ask(&m, false, 0, s->next, KEY_PRESENT) &&
-              ask(&m, false, LEDGER_NEVER, LEDGER_NEVER + KEYS, KEY_ABSENT);
-    log_member_abandon(&m); /* it has added nothing */
-    return ok;
-}
-
 /* --- making and deleting a filter --- */
 
 static bool make_it(struct steps *s, void *unused)
 {
     (void)unused;
-    return make(s, &s->a);
+    return steps_make(s, &s->a);
 }
 
 static bool finish_make(struct steps *s)
 {
     s->names.incarnation = 0;
-    return begin_filter(s) && add_more(s, &s->writer);
+    return steps_begin_filter(s) && steps_add_more(s, &s->writer);
 }
 
 /* Delete the filter. Its name leaves the registries first: a name in the registries that has no view counts
@@ -268,14 +56,14 @@ static bool finish_make(struct steps *s)
 static bool drop(struct steps *s, const struct nodes *nodes)
 {
     struct error e = {""};
-    struct sync_client *l = sync_client_new(nodes, TIMEOUT_MS, NULL);
+    struct sync_client *l = sync_client_new(nodes, STEPS_TIMEOUT_MS, NULL);
     struct handle f = {.redis = l, .names = s->names};
     enum err code = registry_leave(&f, s->names.incarnation, &e);
     if (code == ERR_OK)
         code = log_drop(l, &s->names, s->names.incarnation, 0, NULL, &e);
     handle_fini(&f);
     sync_client_free(l);
-    return code == ERR_NOT_FOUND || said(code, &e);
+    return code == ERR_NOT_FOUND || steps_said(code, &e);
 }
 
 static bool drop_it(struct steps *s, void *unused)
@@ -287,7 +75,7 @@ static bool drop_it(struct steps *s, void *unused)
 static bool finish_drop(struct steps *s)
 {
     bool ok = drop(s, &s->b);
-    end_writer(s);
+    steps_end_writer(s);
     return ok;
 }
 
@@ -301,7 +89,7 @@ static bool make_again(struct steps *s)
         (void)fprintf(stderr, "%s is left over\n", r->element[i]->str);
     freeReplyObject(r);
     s->names.incarnation = 0;
-    return begin_filter(s) && ok;
+    return steps_begin_filter(s) && ok;
 }
 
 /* --- folding --- */
@@ -313,25 +101,25 @@ static bool wait_until_resident(struct log_member *m)
 {
     static struct log_status status;
     const struct log_generation_status *g = status.generation;
-    uint64_t until = clock_mono_us() + END_US;
+    uint64_t until = clock_mono_us() + STEPS_END_US;
     bool resident = false;
     while (!resident && clock_mono_us() < until) {
-        clock_sleep_us(LOOK_US);
+        clock_sleep_us(STEPS_LOOK_US);
         control_status(m->control, &status);
         resident = g[0].answers || g[1].answers;
         for (unsigned i = 0; i < 2; i++)
             resident &= !g[i].answers || g[i].memory.resident == g[i].memory.shards;
     }
-    return is_said(resident, "not all shards come into memory");
+    return steps_is_said(resident, "not all shards come into memory");
 }
 
 static bool open_folder(struct steps *s, void **out)
 {
     struct error e = {""};
-    const struct log_member_options o = member_options(s, &s->a, false);
+    const struct log_member_options o = steps_member_options(s, &s->a, false);
     *out = &member;
-    return said(log_member_open(&member, &o, &e), &e) && ask(&member, false, 0, s->next, KEY_PRESENT) &&
-           wait_until_resident(&member);
+    return steps_said(log_member_open(&member, &o, &e), &e) &&
+           steps_ask(&member, false, 0, s->next, KEY_PRESENT) && wait_until_resident(&member);
 }
 
 /* Open A and fold, so that the added keys are found in the shards, and not in the lanes. */
@@ -339,7 +127,7 @@ static bool open_and_fold(struct steps *s, void **out)
 {
     bool ok = open_folder(s, out);
     log_set_folding(member.control, true);
-    ok = ok && wait_until_folded(s, &member);
+    ok = ok && steps_wait_until_folded(s, &member);
     log_set_folding(member.control, false);
     return ok;
 }
@@ -348,19 +136,19 @@ static bool fold_all(struct steps *s, void *x)
 {
     struct log_member *m = x;
     log_set_folding(m->control, true);
-    return wait_until_folded(s, m);
+    return steps_wait_until_folded(s, m);
 }
 
 /* Add a key and fold: with nothing to fold, A would not look at the shards. */
 static bool add_one_and_fold(struct steps *s, void *x)
 {
-    return ask(x, true, LEDGER_NEVER - 1, LEDGER_NEVER, KEY_ADDED) && fold_all(s, x);
+    return steps_ask(x, true, LEDGER_NEVER - 1, LEDGER_NEVER, KEY_ADDED) && fold_all(s, x);
 }
 
 static bool finish_fold(struct steps *s)
 {
     log_set_folding(s->writer.control, true);
-    bool ok = add_more(s, &s->writer) && wait_until_folded(s, NULL);
+    bool ok = steps_add_more(s, &s->writer) && steps_wait_until_folded(s, NULL);
     log_set_folding(s->writer.control, false);
     return ok;
 }
@@ -375,7 +163,7 @@ static bool delete_one(struct steps *s, const char *pattern)
         freeReplyObject(
             client_command(&s->servers.client[0], "DEL %b", r->element[0]->str, r->element[0]->len));
     freeReplyObject(r);
-    return is_said(ok, "nothing was deleted");
+    return steps_is_said(ok, "nothing was deleted");
 }
 
 static bool delete_shard(struct steps *s)
@@ -391,20 +179,20 @@ static bool delete_lane(struct steps *s)
 /* Add and check, but do not wait for folding, which needs the lost shard. */
 static bool go_on_adding(struct steps *s)
 {
-    return add_more(s, &s->writer) && ask(&s->writer, false, 0, s->next, KEY_PRESENT);
+    return steps_add_more(s, &s->writer) && steps_ask(&s->writer, false, 0, s->next, KEY_PRESENT);
 }
 
 /* Open A and have it add a key, so that it is a writer that the roll call waits for. */
 static bool open_writer(struct steps *s, void **out)
 {
-    return open_folder(s, out) && ask(&member, true, LEDGER_NEVER - 1, LEDGER_NEVER, KEY_ADDED);
+    return open_folder(s, out) && steps_ask(&member, true, LEDGER_NEVER - 1, LEDGER_NEVER, KEY_ADDED);
 }
 
 static bool add_and_fold(struct steps *s, void *x)
 {
     struct log_member *m = x;
     log_set_folding(m->control, true);
-    return ask(m, false, 0, s->next, KEY_PRESENT) && wait_until_folded(s, m);
+    return steps_ask(m, false, 0, s->next, KEY_PRESENT) && steps_wait_until_folded(s, m);
 }
 
 /* --- builds --- */
@@ -412,11 +200,11 @@ static bool add_and_fold(struct steps *s, void *x)
 static bool build(struct steps *s, const struct nodes *nodes, bool back)
 {
     struct error e = {""};
-    struct sync_client *l = sync_client_new(nodes, TIMEOUT_MS, NULL);
+    struct sync_client *l = sync_client_new(nodes, STEPS_TIMEOUT_MS, NULL);
     const struct builder_options o = {.nodes = nodes, .names = &s->names, .ledger = s->ledger};
     enum err code = builder_turn(&o, l, back, &e);
     sync_client_free(l);
-    return said(code, &e);
+    return steps_said(code, &e);
 }
 
 static bool build_it(struct steps *s, void *unused)
@@ -427,7 +215,7 @@ static bool build_it(struct steps *s, void *unused)
 
 static bool finish_build(struct steps *s)
 {
-    return add_more(s, &s->writer) && build(s, &s->b, false) && finish_fold(s);
+    return steps_add_more(s, &s->writer) && build(s, &s->b, false) && finish_fold(s);
 }
 
 /* --- layers --- */
@@ -448,22 +236,24 @@ static bool add_too_many(struct steps *s, void *x)
     bool ok = true;
     log_set_folding(m->control, true);
     for (uint64_t at = A_FIRST; at < A_FIRST + A_KEYS && ok; at += A_BATCH) {
-        ok = ask(m, true, at, at + A_BATCH, KEY_ADDED);
+        ok = steps_ask(m, true, at, at + A_BATCH, KEY_ADDED);
         for (uint64_t i = at; i < at + A_BATCH && ok; i++)
             ledger_acknowledge(s->ledger, i, 0);
     }
-    return ok && wait_until_folded(s, m);
+    return ok && steps_wait_until_folded(s, m);
 }
 
 static bool finish_grow(struct steps *s)
 {
     log_member_go_on(&s->writer);
     log_set_folding(s->writer.control, true);
-    bool ok = add_more(s, &s->writer); /* twice: then the layer is full, whatever A has done */
-    ok = ok && add_more(s, &s->writer);
-    ok = ok && wait_until_folded(s, NULL);
+    bool ok = steps_add_more(s, &s->writer); /* twice: then the layer is full, whatever A has done */
+    ok = ok && steps_add_more(s, &s->writer);
+    ok = ok && steps_wait_until_folded(s, NULL);
     log_set_folding(s->writer.control, false);
-    return is_said(!ok || s->view->slot[s->view->current].shape.layer_count > 1, "no layer was added") && ok;
+    return steps_is_said(!ok || s->view->slot[s->view->current].shape.layer_count > 1,
+                         "no layer was added") &&
+           ok;
 }
 
 /* The keys whose adds were acknowledged to A are present. */
@@ -471,7 +261,7 @@ static bool has_keys_of_a(struct steps *s)
 {
     bool ok = true;
     for (uint64_t i = A_FIRST; i < A_FIRST + A_KEYS && ok; i++)
-        ok = !s->ledger->acknowledged[i] || ask(&s->writer, false, i, i + 1, KEY_PRESENT);
+        ok = !s->ledger->acknowledged[i] || steps_ask(&s->writer, false, i, i + 1, KEY_PRESENT);
     return ok;
 }
 
@@ -481,9 +271,9 @@ static bool ask_and_finish_fold(struct steps *s)
 {
     static struct log_member m;
     struct error e = {""};
-    struct log_member_options o = member_options(s, &s->b, false);
+    struct log_member_options o = steps_member_options(s, &s->b, false);
     o.memory = 0;
-    bool ok = said(log_member_open(&m, &o, &e), &e) && ask(&m, false, 0, s->next, KEY_PRESENT);
+    bool ok = steps_said(log_member_open(&m, &o, &e), &e) && steps_ask(&m, false, 0, s->next, KEY_PRESENT);
     log_member_close(&m);
     return ok && finish_fold(s);
 }
@@ -537,7 +327,7 @@ static int run_a(struct launcher *l, void *arg)
     static struct steps mine;
     void *x = NULL;
     mine = *(struct steps *)arg;
-    mine.link = sync_client_new(&mine.b, TIMEOUT_MS, NULL);
+    mine.link = sync_client_new(&mine.b, STEPS_TIMEOUT_MS, NULL);
     mine.view = malloc(sizeof(*mine.view));
     if (mine.kind->ready != NULL && !mine.kind->ready(&mine, &x))
         return 1;
@@ -548,7 +338,7 @@ static int run_a(struct launcher *l, void *arg)
 /* Wait until A is held at its n-th request, or has ended (*@ended). */
 static bool wait_for(struct steps *s, bool *ended)
 {
-    uint64_t until = clock_mono_us() + END_US + END_US / 4; /* A times out first, and says why */
+    uint64_t until = clock_mono_us() + STEPS_END_US + STEPS_END_US / 4; /* A times out first, and says why */
     int status = 0;
     *ended = false;
     while (!proxy_is_held(s->proxy) && !*ended) {
@@ -566,11 +356,11 @@ static bool wait_for(struct steps *s, bool *ended)
 
 static bool wait_for_end(struct steps *s)
 {
-    uint64_t until = clock_mono_us() + END_US;
+    uint64_t until = clock_mono_us() + STEPS_END_US;
     int status;
     while (!launcher_has_ended(s->launcher, &status) && clock_mono_us() < until)
-        clock_sleep_us(LOOK_US);
-    return is_said(launcher_has_ended(s->launcher, &status), "the process comes to no end");
+        clock_sleep_us(STEPS_LOOK_US);
+    return steps_is_said(launcher_has_ended(s->launcher, &status), "the process comes to no end");
 }
 
 /* A waits at its n-th request: kill it or not, have the others end the work, then let the request go. */
@@ -603,7 +393,7 @@ static bool empty_servers(struct steps *s)
     if (code == ERR_OK)
         code = registry_complete(&f, &e);
     handle_fini(&f);
-    return said(code, &e);
+    return steps_said(code, &e);
 }
 
 /* One step. *@ended: A ended before its n-th request. */
@@ -612,14 +402,14 @@ static bool step(struct steps *s, enum moment moment, uint64_t n, bool *ended)
     *ended = true;
     bool ok = empty_servers(s);
     s->names.incarnation = 0;
-    ok = ok && (!s->kind->filter || begin_filter(s)) &&
-         is_said(launcher_start(s->launcher, END_US), "the process did not begin") &&
+    ok = ok && (!s->kind->filter || steps_begin_filter(s)) &&
+         steps_is_said(launcher_start(s->launcher, STEPS_END_US), "the process did not begin") &&
          (s->kind->before == NULL || s->kind->before(s));
     if (ok) {
         proxy_count(s->proxy, "a", n, moment == MOMENT_AFTER ? PROXY_AFTER : PROXY_BEFORE);
         launcher_go(s->launcher);
         ok = wait_for(s, ended);
-        allows_maybe = s->kind->alone;
+        steps_allows_maybe = s->kind->alone;
         if (ok && !*ended)
             ok = go_on(s, moment);
         else
@@ -628,12 +418,12 @@ static bool step(struct steps *s, enum moment moment, uint64_t n, bool *ended)
             ok = wait_for_end(s) && s->kind->after(s);
         s->requests = proxy_counted(s->proxy);
         proxy_release(s->proxy, true);
-        ok = ok && add_more(s, &s->writer) && ask(&s->writer, false, 0, s->next, KEY_PRESENT) &&
-             all_is_there(s);
+        ok = ok && steps_add_more(s, &s->writer) && steps_ask(&s->writer, false, 0, s->next, KEY_PRESENT) &&
+             steps_all_is_there(s);
     }
     launcher_kill(s->launcher);
-    allows_maybe = false;
-    end_writer(s);
+    steps_allows_maybe = false;
+    steps_end_writer(s);
     return ok;
 }
 
@@ -670,7 +460,7 @@ static bool begin(struct steps *s, struct error *e)
     }
     if (code == ERR_OK)
         code = names_init(&s->names, "tb", "f", 1, e);
-    s->link = code == ERR_OK ? sync_client_new(&s->b, TIMEOUT_MS, NULL) : NULL;
+    s->link = code == ERR_OK ? sync_client_new(&s->b, STEPS_TIMEOUT_MS, NULL) : NULL;
     return code == ERR_OK;
 }
 
