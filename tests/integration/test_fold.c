@@ -230,6 +230,8 @@ static void test_draw__goes_up_and_is_in_the_view(void **state)
     assert_int_equal(one.token.number, far);
     draw(&other, 0);
     assert_int_equal(other.token.number, far + 1);
+    gives(ERR_FENCED, fold_draw_next(&one, 0, &e), e); /* the view names another writer */
+    assert_int_equal(one.token.number, far);
     names_filter_key(&names, "view", &key);
     must(sync_client_command(l, 0, &r, &e, "HMGET %b token1 version", key.text, key.length), e);
     log_token_text(&other.token, token);
@@ -337,11 +339,16 @@ static void test_adopt__leaves_what_is_no_such_shard(void **state)
     struct error e = {""};
     redisReply *r = NULL;
     struct key_name key;
+    uint64_t later;
     draw(&one, 0);
     is_left_alone(ERR_LOST, 1); /* a name without a key */
     one.tag ^= 1;               /* the key has another content */
     is_left_alone(ERR_LOST, 0);
     one.tag ^= 1;
+    g.layers[0].token = 1; /* the key is from before its layer was made */
+    gives(ERR_LOST, fold_adopt(&one, 0, 0, &later, &e), e);
+    names_it(ERR_LOST, 0, &e);
+    g.layers[0].token = 0;
     shard_has(200, "");
     names_log_shard(&names, (struct shard_id){GENERATION, 0, 0}, &key);
     must(sync_client_command(l, 0, &r, &e, "SET %b something", key.text, key.length), e);
