@@ -308,6 +308,23 @@ static void test_start__of_one_that_slept_makes_nothing_that_counts(void **state
     assert_int_equal(log_count_shards(&log_stored()->slot[log_stored()->current].shape), shards - 1);
 }
 
+/* A view that nobody builds names an empty token, as who has drawn none has one. */
+static void test_start__of_one_that_has_drawn_no_token_makes_nothing(void **state)
+{
+    struct error e = {""};
+    struct key_name key;
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    uint64_t number = a.builder->shape.number;
+    names_filter_key(&log_names, "view", &key);
+    assert_int_equal(servers_integer(&log_servers, 0, "HSET %b token%u %s", key.text, key.length,
+                                     (unsigned)(number % 2), "0 0000000000000000"),
+                     0);
+    a.builder->fold.token = (struct writer_token){.number = 0};
+    gives(ERR_FENCED, builder_start(a.builder, &e), e);
+    assert_true(a.builder->anew);
+}
+
 /* A builder that takes over and stops again must not leave an empty shard to the record. */
 static void test_resume__begins_anew_where_a_shard_was_lost(void **state)
 {
@@ -604,6 +621,7 @@ int main(void)
         LOG_TEST(test_resume__without_a_record_begins_anew),
         LOG_TEST(test_resume__makes_the_shards_that_are_missing),
         LOG_TEST(test_start__of_one_that_slept_makes_nothing_that_counts),
+        LOG_TEST(test_start__of_one_that_has_drawn_no_token_makes_nothing),
         LOG_TEST(test_resume__begins_anew_where_a_shard_was_lost),
         LOG_TEST(test_resume__begins_anew_where_something_else_has_a_shards_name),
         SPILLED_TOO(test_checkpoint__records_nothing_that_was_not_written),
