@@ -183,19 +183,25 @@ static void plain(const char *command)
 }
 
 /* Store a position. Positions are entries without keys here, and need not lie in a lane. */
-static enum err store_both(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t ms, uint64_t *trim,
-                           uint64_t *over)
+static enum err store_in(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t ms, unsigned layers,
+                         uint64_t *trim, uint64_t *over)
 {
     struct error e = {""};
     uint8_t bytes[LOG_ENTRY_BYTES_MAX], writer[LOG_WRITER_BYTES] = {7};
     struct log_position *p = calloc(1, sizeof(*p));
     struct fold_bound needed, over_hold;
     log_position_set(p, (struct log_id){ms, 0}, bytes, log_entry_encode(bytes, writer, ms, NULL, 0));
-    enum err code = fold_store(f, lane, lane_number, ERA, p, 1, false, &needed, &over_hold, &e);
+    enum err code = fold_store(f, lane, lane_number, ERA, p, layers, false, &needed, &over_hold, &e);
     *trim = needed.some ? needed.id.ms : 0;
     *over = over_hold.some ? over_hold.id.ms : 0;
     free(p);
     return code;
+}
+
+static enum err store_both(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t ms, uint64_t *trim,
+                           uint64_t *over)
+{
+    return store_in(f, lane, lane_number, ms, 1, trim, over);
 }
 
 static enum err store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t ms, uint64_t *trim)
@@ -483,6 +489,16 @@ static void test_store__is_for_an_era_that_the_view_has(void **state)
     stores(&one, 50, 50); /* the refused position was not stored */
 }
 
+/* The view went back to before a layer: with such a position nobody could parse it. */
+static void test_store__is_for_layers_that_the_view_has(void **state)
+{
+    (void)state;
+    uint64_t trim, over;
+    draw(&one, 0);
+    assert_int_equal(store_in(&one, 0, 1, 50, 2, &trim, &over), ERR_FENCED);
+    stores(&one, 40, 40); /* the refused position was not stored */
+}
+
 static void test_store__keeps_what_a_build_holds(void **state)
 {
     (void)state;
@@ -560,6 +576,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_store__only_goes_up, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__is_for_the_writer_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__is_for_the_lane_that_the_view_has, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_store__is_for_layers_that_the_view_has, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__keeps_what_a_build_holds, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__says_what_may_go_over_the_hold_of_a_build, setup,
                                         teardown),
