@@ -21,6 +21,7 @@ static struct names names;
 static struct generation g;
 static struct header header;
 static struct fold one, other;
+static bool is_long; /* the lane is too long for builds */
 
 static int start(void **state)
 {
@@ -191,7 +192,7 @@ static enum err store_in(struct fold *f, unsigned lane, uint64_t lane_number, ui
     struct log_position *p = calloc(1, sizeof(*p));
     struct fold_bound needed, over_hold;
     log_position_set(p, (struct log_id){ms, 0}, bytes, log_entry_encode(bytes, writer, ms, NULL, 0));
-    enum err code = fold_store(f, lane, lane_number, ERA, p, layers, false, &needed, &over_hold, &e);
+    enum err code = fold_store(f, lane, lane_number, ERA, p, layers, is_long, &needed, &over_hold, &e);
     *trim = needed.some ? needed.id.ms : 0;
     *over = over_hold.some ? over_hold.id.ms : 0;
     free(p);
@@ -511,6 +512,18 @@ static void test_store__keeps_what_a_build_holds(void **state)
     stores(&one, 70, 70);
 }
 
+static bool is_near(void)
+{
+    struct error e = {""};
+    redisReply *r = NULL;
+    struct key_name key;
+    names_filter_key(&names, "view", &key);
+    must(sync_client_command(l, 0, &r, &e, "HEXISTS %b near", key.text, key.length), e);
+    bool is = r->integer == 1;
+    freeReplyObject(r);
+    return is;
+}
+
 /* The generation under construction has a hold, and no position before its cutover. */
 static void test_store__says_what_may_go_over_the_hold_of_a_build(void **state)
 {
@@ -526,9 +539,15 @@ static void test_store__says_what_may_go_over_the_hold_of_a_build(void **state)
     assert_int_equal(trim, 20); /* nothing reads the lane before there is a hold */
     assert_int_equal(over, 20);
     view_field("hold.0", "1 15-0");
+    view_field("near", "4");
     assert_int_equal(store_both(&one, 0, 1, 30, &trim, &over), ERR_OK);
     assert_int_equal(trim, 15);
     assert_int_equal(over, 30);
+    assert_true(is_near());
+    is_long = true;
+    assert_int_equal(store_both(&one, 0, 1, 31, &trim, &over), ERR_OK);
+    is_long = false;
+    assert_false(is_near()); /* a build that the lane is not kept for reads it once more before its cutover */
     view_field("bloom_filter_current_index", "0"); /* it is current now: nothing may go over what it needs */
     view_field("hold.0", "1 15-0");
     assert_int_equal(store_both(&one, 0, 1, 32, &trim, &over), ERR_OK);
