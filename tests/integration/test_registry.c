@@ -144,6 +144,21 @@ static void test_a_registry_that_may_be_evicted__does_not_deny_a_filter(void **s
     assert_true(named);
 }
 
+/* The registry names it under several incarnations, and each may have to be searched for later. */
+static void test_a_filter_of_several_incarnations__leaves_the_list_alone(void **state)
+{
+    struct error e = {""};
+    struct handle f = {.redis = on.link};
+    (void)state;
+    must(names_init(&f.names, "tb", "twice", 5, &e), e);
+    assert_int_equal(integer("HSET " REGISTRY " twice several"), 1);
+    assert_int_equal(integer("SADD tb:filters twice"), 1);
+    must(registry_leave(&f, 11, &e), e);
+    assert_int_equal(integer("SISMEMBER tb:filters twice"), 0);
+    assert_int_equal(integer("HSTRLEN " REGISTRY " twice"), strlen("several"));
+    handle_fini(&f);
+}
+
 static void succeeds(uint64_t incarnation, enum err expected)
 {
     struct error e = {""};
@@ -189,6 +204,7 @@ int main(void)
         cmocka_unit_test(test_a_registry_that_is_lost_during_the_search__is_not_complete_without_its_names),
         cmocka_unit_test(test_a_registry_that_may_be_evicted__does_not_deny_a_filter),
         cmocka_unit_test(test_a_registry_that_was_evicted__does_not_deny_a_filter),
+        cmocka_unit_test(test_a_filter_of_several_incarnations__leaves_the_list_alone),
         cmocka_unit_test(test_a_later_incarnation__stays_named),
     };
     return cmocka_run_group_tests(tests, start, stop);
