@@ -317,6 +317,9 @@ static void test_start__of_one_that_has_drawn_no_token_makes_nothing(void **stat
     log_begin(&a, UINT64_MAX);
     uint64_t number = a.builder->shape.number;
     names_filter_key(&log_names, "view", &key);
+    assert_int_equal(servers_integer(&log_servers, 0, "HSET %b deleting 1", key.text, key.length), 0);
+    gives(ERR_FENCED, builder_start(a.builder, &e), e); /* nor does one whose filter is being deleted */
+    assert_int_equal(log_count_shards(&a.builder->shape), 0);
     assert_int_equal(servers_integer(&log_servers, 0, "HSET %b token%u %s", key.text, key.length,
                                      (unsigned)(number % 2), "0 0000000000000000"),
                      0);
