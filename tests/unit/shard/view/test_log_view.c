@@ -488,6 +488,12 @@ static void test_view__has_the_writers_and_what_a_build_holds(void **state)
     assert_false(log_writer_has_said(w, 2, 2, 0xe2)); /* another stream */
     assert_false(log_writer_has_said(log_view_writer(again, other), 0, 4, 0xe1));
     assert_null(log_view_writer(v, id));
+    struct log_writer gone = {.id = {9}, .registration = 13};
+    again->left[again->left_count++] = (struct log_left){.id = {9}, .registration = 12};
+    assert_true(log_view_lacks(again, &gone)); /* it has registered again since it left */
+    again->left[0].registration = 13;
+    assert_false(log_view_lacks(again, &gone));
+    assert_false(log_view_lacks(again, w));
     assert_int_equal(again->hold[2].lane_number, 9);
     assert_int_equal(again->hold[2].from.ms, 77);
     assert_int_equal(again->hold[0].lane_number, 0);
