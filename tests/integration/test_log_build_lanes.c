@@ -114,6 +114,20 @@ static void test_cutover__refuses_where_the_shards_eras_changed(void **state)
     begins_again(&a);
 }
 
+/* Until then a node had lost bits that the record says are there. */
+static void test_resume__begins_anew_where_the_shards_eras_changed(void **state)
+{
+    char rows[32], text[256];
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    log_checkpoint(&a, "all");
+    (void)snprintf(text, sizeof(text), "%s 000000000000abcd", log_field("eras"));
+    log_set_field("eras", text);
+    assert_true(log_resumes(&b, rows));
+    begins_again(&b);
+}
+
 /* A node of the shards came back in another era. */
 static void test_cutover__refuses_where_a_node_is_in_another_era(void **state)
 {
@@ -481,6 +495,7 @@ int main(void)
         LOG_TEST(test_resume__begins_anew_where_a_lane_was_replaced),
         LOG_TEST(test_cutover__refuses_another_era_than_that_of_the_start),
         LOG_TEST(test_cutover__refuses_where_the_shards_eras_changed),
+        LOG_TEST(test_resume__begins_anew_where_the_shards_eras_changed),
         LOG_TEST(test_cutover__refuses_where_a_node_is_in_another_era),
         LOG_TEST(test_start__waits_until_the_view_accepts_the_nodes_eras),
         LOG_TEST(test_start__has_the_lane_kept),
