@@ -144,6 +144,20 @@ static void test_a_registry_that_may_be_evicted__does_not_deny_a_filter(void **s
     assert_true(named);
 }
 
+/* A search that finds shards of two incarnations names none of them. */
+static void test_a_filter_that_is_found_twice__is_named_as_that(void **state)
+{
+    struct error e = {""};
+    struct handle f = {.redis = on.link, .names = on.names};
+    (void)state;
+    leave_only_shards();
+    must(client_ok(&on.client, &e, "SET tb:{f1.0.0.0}:000000000000000b shard"), e);
+    must(registry_complete(&f, &e), e);
+    assert_int_equal(integer("HSTRLEN " REGISTRY " f0"), 16);
+    assert_int_equal(integer("HSTRLEN " REGISTRY " f1"), strlen("several"));
+    handle_fini(&f);
+}
+
 /* The registry names it under several incarnations, and each may have to be searched for later. */
 static void test_a_filter_of_several_incarnations__leaves_the_list_alone(void **state)
 {
@@ -204,6 +218,7 @@ int main(void)
         cmocka_unit_test(test_a_registry_that_is_lost_during_the_search__is_not_complete_without_its_names),
         cmocka_unit_test(test_a_registry_that_may_be_evicted__does_not_deny_a_filter),
         cmocka_unit_test(test_a_registry_that_was_evicted__does_not_deny_a_filter),
+        cmocka_unit_test(test_a_filter_that_is_found_twice__is_named_as_that),
         cmocka_unit_test(test_a_filter_of_several_incarnations__leaves_the_list_alone),
         cmocka_unit_test(test_a_later_incarnation__stays_named),
     };
