@@ -11,6 +11,7 @@
 
 #include "shard/filter/block.h"
 #include "shard/fold/fold.h"
+#include "shard/fold/full.h"
 #include "shard/view/log_view.h"
 
 enum { GENERATION = 3, KEYS = 1000, ERA = 0xabcd };
@@ -512,6 +513,33 @@ static void test_store__keeps_what_a_build_holds(void **state)
     stores(&one, 70, 70);
 }
 
+static void marks(uint64_t ms, const char *expected)
+{
+    struct error e = {""};
+    redisReply *r = NULL;
+    struct key_name key;
+    must(full_store(&one, 0, (struct log_lane){1, ERA}, (struct log_id){ms, 0}, &e), e);
+    names_filter_key(&names, "view", &key);
+    must(sync_client_command(l, 0, &r, &e, "HGET %b full1.0", key.text, key.length), e);
+    assert_string_equal(r->str, expected);
+    freeReplyObject(r);
+}
+
+/* The first mark of a lane counts, in the era in which it was met. */
+static void test_full__is_the_first_mark_of_a_lane(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    draw(&one, 0);
+    marks(5, "3 1:000000000000abcd 5-0");
+    marks(7, "3 1:000000000000abcd 5-0");
+    marks(3, "3 1:000000000000abcd 3-0");
+    gives(ERR_FENCED, full_store(&one, 0, (struct log_lane){2, ERA}, (struct log_id){1, 0}, &e), e);
+    gives(ERR_FENCED, full_store(&one, 0, (struct log_lane){1, ERA + 1}, (struct log_id){1, 0}, &e), e);
+    view_field("full1.0", "3 1:000000000000abcc 1-0"); /* that of an earlier era may be lost */
+    marks(3, "3 1:000000000000abcd 3-0");
+}
+
 static bool is_near(void)
 {
     struct error e = {""};
@@ -595,6 +623,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_store__only_goes_up, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__is_for_the_writer_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__is_for_the_lane_that_the_view_has, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_full__is_the_first_mark_of_a_lane, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__is_for_layers_that_the_view_has, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__keeps_what_a_build_holds, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__says_what_may_go_over_the_hold_of_a_build, setup,
