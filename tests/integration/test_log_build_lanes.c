@@ -435,6 +435,7 @@ static void test_resume__needs_a_build(void **state)
 {
     struct error e = {""};
     struct buffer rows = {0};
+    char text[GENERATION_TEXT_MAX];
     (void)state;
     log_open(&a, &log_servers.nodes);
     gives(ERR_NOT_FOUND, builder_resume(a.builder, &rows, &e), e);
@@ -446,6 +447,14 @@ static void test_resume__needs_a_build(void **state)
     gives(ERR_PARSE, builder_resume(b.builder, &rows, &e), e);
     assert_non_null(strstr(e.text, PREFIX ":{f}:build"));
     assert_non_null(strstr(e.text, "at.0"));
+    /* a former generation that lacks keys is not built again */
+    unsigned slot = log_stored()->current;
+    struct generation former = log_stored()->slot[slot].shape;
+    former.built = false;
+    (void)generation_text(&former, text);
+    log_set_field(slot == 0 ? "generation0" : "generation1", text);
+    log_set_field("bloom_filter_current_index", slot == 0 ? "1" : "0");
+    gives(ERR_NOT_FOUND, builder_resume(b.builder, &rows, &e), e);
     buffer_fini(&rows);
 }
 
