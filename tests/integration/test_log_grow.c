@@ -211,6 +211,36 @@ static void test_grow__by_one_that_wakes_takes_no_layer_away(void **state)
     begin();
 }
 
+/* Another process makes the layer by now: it would take away the shards of a layer that the view has. */
+static void test_grow__by_one_that_was_overtaken_adds_no_layer(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    static struct life_sleeper s;
+    char text[GENERATION_TEXT_MAX];
+    struct key_name key;
+    life_end(&w);
+    for (uint64_t n = 1;; n++) {
+        begin();
+        assert_true(life_put_to_sleep(&s, &w, grow, n, PROXY_AFTER));
+        must(log_view_load(w.link, &w.names, &w.view, &e), e);
+        if (w.view.slot[1].next.number != 0)
+            break;
+        must(life_wake(&s), s.e);
+        life_end(&w);
+    }
+    names_filter_key(&w.names, "view", &key);
+    struct generation next = w.view.slot[1].next;
+    next.layers[next.layer_count - 1].token++;
+    (void)generation_text(&next, text);
+    must(sync_client_command(w.link, sync_client_home(w.link, &w.names), NULL, &e, "HSET %b next1 %s",
+                             key.text, key.length, text),
+         e);
+    gives(ERR_CONFLICT, life_wake(&s), s.e);
+    must(log_view_load(w.link, &w.names, &w.view, &e), e);
+    assert_int_equal(w.view.slot[1].shape.layer_count, next.layer_count - 1);
+}
+
 /* --- processes with one view and another --- */
 
 /* The parts of one process for the filter, by the view that it knows. */
@@ -662,6 +692,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_grow__again_after_a_grower_was_killed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_grow__half_done_leaves_nothing_when_deleted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_grow__by_one_that_wakes_takes_no_layer_away, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_grow__by_one_that_was_overtaken_adds_no_layer, set_up,
+                                        tear_down),
     };
     int failed = cmocka_run_group_tests_name("grow", all, start, stop);
     if (getenv("TWINBLOOM_TEST_CLUSTER") == NULL) /* a list of nodes, behind a proxy */
