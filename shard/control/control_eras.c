@@ -55,8 +55,7 @@ static enum err write_all(struct control *c, struct held *h, bool again, struct 
     if (code != ERR_OK || c->meets_foreign)
         return code;
     mark_all(h);
-    control_stop_folding(c); /* folding takes over from itself: what it had written may be gone */
-    return control_fold(c, e);
+    return control_fold(c, e); /* takes over from itself: what it had written may be gone */
 }
 
 /* The writer that left last, by the view. */

@@ -472,6 +472,7 @@ static void clear(struct log_generation *g)
 {
     g->shape.number = g->next.number = g->keys = g->keys_of = g->lost.generation = 0;
     g->counted_lanes = 0;
+    g->filled = 0;
     for (unsigned lane = 0; lane < LOG_LANES_MAX; lane++)
         g->folded[lane].lane_number = g->full[lane].generation = 0;
 }

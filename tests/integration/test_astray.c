@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "shard/members/eras.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/proxy.h"
 #include "tests/lib/temp_redis.h"
@@ -156,6 +157,24 @@ static void test_addresses__that_are_exchanged_have_no_key_lost(void **state)
     loses_nothing(2, (const unsigned[]){ONE, TWO}, (const unsigned[]){TWO, ONE});
 }
 
+/* The server is that of the earlier node then, and the later one is not among the nodes. */
+static void test_an_address__that_leads_to_an_earlier_node_is_met(void **state)
+{
+    struct error e = {""};
+    struct eras watch = {.now = {.count = 0}};
+    enum eras_action action;
+    (void)state;
+    must(log_view_load(l, &names, view, &e), e);
+    must(eras_look(&watch, l, &names, view, &action, &e), e);
+    assert_int_equal(action, ERAS_KEEP);
+    aim(TWO, ONE);
+    gives(ERR_UNREACHABLE, eras_look(&watch, l, &names, view, &action, &e), e);
+    aim(TWO, TWO);
+    must(eras_look(&watch, l, &names, view, &action, &e), e);
+    assert_int_equal(action, ERAS_KEEP);
+    eras_fini(&watch);
+}
+
 /* It would stay open there. */
 static void test_a_lane__whose_address_leads_to_another_node_is_not_replaced(void **state)
 {
@@ -184,6 +203,8 @@ static void test_a_lane__whose_address_leads_to_another_node_is_not_replaced(voi
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_an_address__that_leads_to_an_earlier_node_is_met, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_an_address__that_leads_to_another_node_has_no_key_lost, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_addresses__that_are_exchanged_have_no_key_lost, set_up,

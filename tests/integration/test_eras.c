@@ -112,10 +112,15 @@ static void test_the_id_of_a_node_without_shards__may_stay(void **state)
 static void test_a_node_that_was_promoted__has_its_era_taken_by_all_writers(void **state)
 {
     struct error e = {""};
+    enum eras_action action;
+    bool was_accepted;
     (void)state;
     eras_case_registers(eras_case_writer[0]);
     assert_int_equal(eras_case_look(), ERAS_KEEP);
     must(client_ok(&on.client, &e, "REPLICAOF 127.0.0.1 1"), e);
+    gives(ERR_UNREACHABLE, eras_look(&eras_case_watch, on.link, &on.names, on.view, &action, &e), e);
+    gives(ERR_UNREACHABLE, eras_doubt_home(&eras_case_watch, on.link, &on.names, on.view, &was_accepted, &e),
+          e);
     must(client_ok(&on.client, &e, "REPLICAOF NO ONE"), e);
     assert_int_equal(eras_case_look(), ERAS_WRITE);
     assert_int_equal(take(ERAS_WRITE), 1);

@@ -11,6 +11,7 @@
 
 #include "shard/filter/block.h"
 #include "shard/fold/fold.h"
+#include "shard/fold/full.h"
 #include "shard/view/log_view.h"
 
 enum { GENERATION = 3, KEYS = 1000, ERA = 0xabcd };
@@ -21,6 +22,7 @@ static struct names names;
 static struct generation g;
 static struct header header;
 static struct fold one, other;
+static bool is_long; /* the lane is too long for builds */
 
 static int start(void **state)
 {
@@ -183,19 +185,25 @@ static void plain(const char *command)
 }
 
 /* Store a position. Positions are entries without keys here, and need not lie in a lane. */
-static enum err store_both(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t ms, uint64_t *trim,
-                           uint64_t *over)
+static enum err store_in(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t ms, unsigned layers,
+                         uint64_t *trim, uint64_t *over)
 {
     struct error e = {""};
     uint8_t bytes[LOG_ENTRY_BYTES_MAX], writer[LOG_WRITER_BYTES] = {7};
     struct log_position *p = calloc(1, sizeof(*p));
     struct fold_bound needed, over_hold;
     log_position_set(p, (struct log_id){ms, 0}, bytes, log_entry_encode(bytes, writer, ms, NULL, 0));
-    enum err code = fold_store(f, lane, lane_number, ERA, p, 1, false, &needed, &over_hold, &e);
+    enum err code = fold_store(f, lane, lane_number, ERA, p, layers, is_long, &needed, &over_hold, &e);
     *trim = needed.some ? needed.id.ms : 0;
     *over = over_hold.some ? over_hold.id.ms : 0;
     free(p);
     return code;
+}
+
+static enum err store_both(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t ms, uint64_t *trim,
+                           uint64_t *over)
+{
+    return store_in(f, lane, lane_number, ms, 1, trim, over);
 }
 
 static enum err store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t ms, uint64_t *trim)
@@ -230,6 +238,8 @@ static void test_draw__goes_up_and_is_in_the_view(void **state)
     assert_int_equal(one.token.number, far);
     draw(&other, 0);
     assert_int_equal(other.token.number, far + 1);
+    gives(ERR_FENCED, fold_draw_next(&one, 0, &e), e); /* the view names another writer */
+    assert_int_equal(one.token.number, far);
     names_filter_key(&names, "view", &key);
     must(sync_client_command(l, 0, &r, &e, "HMGET %b token1 version", key.text, key.length), e);
     log_token_text(&other.token, token);
@@ -337,11 +347,16 @@ static void test_adopt__leaves_what_is_no_such_shard(void **state)
     struct error e = {""};
     redisReply *r = NULL;
     struct key_name key;
+    uint64_t later;
     draw(&one, 0);
     is_left_alone(ERR_LOST, 1); /* a name without a key */
     one.tag ^= 1;               /* the key has another content */
     is_left_alone(ERR_LOST, 0);
     one.tag ^= 1;
+    g.layers[0].token = 1; /* the key is from before its layer was made */
+    gives(ERR_LOST, fold_adopt(&one, 0, 0, &later, &e), e);
+    names_it(ERR_LOST, 0, &e);
+    g.layers[0].token = 0;
     shard_has(200, "");
     names_log_shard(&names, (struct shard_id){GENERATION, 0, 0}, &key);
     must(sync_client_command(l, 0, &r, &e, "SET %b something", key.text, key.length), e);
@@ -476,6 +491,16 @@ static void test_store__is_for_an_era_that_the_view_has(void **state)
     stores(&one, 50, 50); /* the refused position was not stored */
 }
 
+/* The view went back to before a layer: with such a position nobody could parse it. */
+static void test_store__is_for_layers_that_the_view_has(void **state)
+{
+    (void)state;
+    uint64_t trim, over;
+    draw(&one, 0);
+    assert_int_equal(store_in(&one, 0, 1, 50, 2, &trim, &over), ERR_FENCED);
+    stores(&one, 40, 40); /* the refused position was not stored */
+}
+
 static void test_store__keeps_what_a_build_holds(void **state)
 {
     (void)state;
@@ -486,6 +511,45 @@ static void test_store__keeps_what_a_build_holds(void **state)
     stores(&one, 60, 60);
     view_field("hold.0", "2 30-0"); /* the hold is of another stream */
     stores(&one, 70, 70);
+}
+
+static void marks(uint64_t ms, const char *expected)
+{
+    struct error e = {""};
+    redisReply *r = NULL;
+    struct key_name key;
+    must(full_store(&one, 0, (struct log_lane){1, ERA}, (struct log_id){ms, 0}, &e), e);
+    names_filter_key(&names, "view", &key);
+    must(sync_client_command(l, 0, &r, &e, "HGET %b full1.0", key.text, key.length), e);
+    assert_string_equal(r->str, expected);
+    freeReplyObject(r);
+}
+
+/* The first mark of a lane counts, in the era in which it was met. */
+static void test_full__is_the_first_mark_of_a_lane(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    draw(&one, 0);
+    marks(5, "3 1:000000000000abcd 5-0");
+    marks(7, "3 1:000000000000abcd 5-0");
+    marks(3, "3 1:000000000000abcd 3-0");
+    gives(ERR_FENCED, full_store(&one, 0, (struct log_lane){2, ERA}, (struct log_id){1, 0}, &e), e);
+    gives(ERR_FENCED, full_store(&one, 0, (struct log_lane){1, ERA + 1}, (struct log_id){1, 0}, &e), e);
+    view_field("full1.0", "3 1:000000000000abcc 1-0"); /* that of an earlier era may be lost */
+    marks(3, "3 1:000000000000abcd 3-0");
+}
+
+static bool is_near(void)
+{
+    struct error e = {""};
+    redisReply *r = NULL;
+    struct key_name key;
+    names_filter_key(&names, "view", &key);
+    must(sync_client_command(l, 0, &r, &e, "HEXISTS %b near", key.text, key.length), e);
+    bool is = r->integer == 1;
+    freeReplyObject(r);
+    return is;
 }
 
 /* The generation under construction has a hold, and no position before its cutover. */
@@ -503,9 +567,15 @@ static void test_store__says_what_may_go_over_the_hold_of_a_build(void **state)
     assert_int_equal(trim, 20); /* nothing reads the lane before there is a hold */
     assert_int_equal(over, 20);
     view_field("hold.0", "1 15-0");
+    view_field("near", "4");
     assert_int_equal(store_both(&one, 0, 1, 30, &trim, &over), ERR_OK);
     assert_int_equal(trim, 15);
     assert_int_equal(over, 30);
+    assert_true(is_near());
+    is_long = true;
+    assert_int_equal(store_both(&one, 0, 1, 31, &trim, &over), ERR_OK);
+    is_long = false;
+    assert_false(is_near()); /* a build that the lane is not kept for reads it once more before its cutover */
     view_field("bloom_filter_current_index", "0"); /* it is current now: nothing may go over what it needs */
     view_field("hold.0", "1 15-0");
     assert_int_equal(store_both(&one, 0, 1, 32, &trim, &over), ERR_OK);
@@ -553,6 +623,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_store__only_goes_up, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__is_for_the_writer_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__is_for_the_lane_that_the_view_has, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_full__is_the_first_mark_of_a_lane, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_store__is_for_layers_that_the_view_has, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__keeps_what_a_build_holds, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__says_what_may_go_over_the_hold_of_a_build, setup,
                                         teardown),

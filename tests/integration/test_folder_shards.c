@@ -80,6 +80,30 @@ static void test_fold__by_keys_says_that_a_shard_is_lost_and_folds_the_others(vo
     lose_a_shard(&folding_member[0], false);
 }
 
+/* The header is as it was, so a write would be executed, with what was read last in place of the block. */
+static void test_fold__by_keys_leaves_a_block_that_has_not_its_tag(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct folding_member *p = &folding_member[0];
+    struct key_name name = folding_shard_name(0, 1);
+    const struct geometry *g = &folding_g.layers[0].geometry;
+    folding_apply(p, 0, 1000);
+    folding_folds(p, 1000);
+    for (unsigned b = 1; b <= g->blocks; b++)
+        assert_int_equal(servers_integer(&folding_servers, 0, "SETRANGE %b %u %b", name.text, name.length,
+                                         b * (g->block_bits / 8), "\0\0", (size_t)2),
+                         header_shard_bytes(g));
+    redisReply *before = servers_command(&folding_servers, 0, "GET %b", name.text, name.length);
+    folding_apply(p, 1000, 2000);
+    gives(ERR_LOST, folding_fold_to(p, 2000, &e), e);
+    redisReply *after = servers_command(&folding_servers, 0, "GET %b", name.text, name.length);
+    assert_int_equal(after->len, before->len);
+    assert_memory_equal(after->str, before->str, before->len);
+    freeReplyObject(before);
+    freeReplyObject(after);
+}
+
 /* A take-over goes through the shards twice; then each header has the token, and joining begins. At that
  * moment shard 1 becomes a set. */
 static enum err replace_by_a_set(void *arg, struct error *e)
@@ -258,6 +282,7 @@ int main(void)
     const struct CMUnitTest all[] = {
         FOLDER_TEST(test_fold__says_that_a_shard_is_lost_and_folds_the_others),
         FOLDER_TEST(test_fold__by_keys_says_that_a_shard_is_lost_and_folds_the_others),
+        FOLDER_TEST(test_fold__by_keys_leaves_a_block_that_has_not_its_tag),
         FOLDER_TEST(test_fold__whose_read_of_a_shard_is_refused_does_not_say_that_it_is_lost),
         FOLDER_TEST(test_trim__follows_what_is_folded),
     };

@@ -11,7 +11,7 @@
 #include "shard/request/log_filter_state.h"
 #include "shard/view/view_load.h"
 
-enum { GUARD_MS = 20000, KEPT = 1, LOST = 5, OTHER = 1000, TIMES = 20 };
+enum { GUARD_MS = 20000, KEPT = 1, LOST = 5, OTHER = 1000, TIMES = 20, FIRST_MS = 1 << 30 };
 
 static int set_up(void **state)
 {
@@ -108,9 +108,75 @@ static void test_a_full_filter__knows_no_key_of_an_entry_that_was_lost(void **st
     log_member_close(&adds);
 }
 
+static void apply(struct held *h, uint64_t ms, const struct log_entry *entry, enum resident_added expected)
+{
+    struct error e = {""};
+    uint8_t added[LOG_KEYS_MAX];
+    bool was;
+    struct held_entry in = {
+        .count = entry->count, .entry = entry, .id = {ms, 0}, .keys = {hash_key(on.view->seed, "5", 1)}};
+    must(held_apply(h, &in, added, &was, &e), e);
+    assert_false(was);
+    assert_true(entry->count == 0 || added[0] == expected);
+    in.id.ms = ms / 2; /* what was applied is not applied again, nor does it take the position back */
+    must(held_apply(h, &in, added, &was, &e), e);
+    assert_true(was);
+    assert_int_equal(h->resident->applied[0].ms, ms);
+}
+
+/* Also of an add that was under way when the mark came. */
+static void test_an_entry_behind_the_mark__is_old_only_where_nobody_doubts_it(void **state)
+{
+    struct error e = {""};
+    struct budget budget;
+    struct held *h;
+    const struct log_entry keys = {.kind = LOG_KEYS, .count = 1};
+    const struct log_entry other = {.kind = LOG_FULL, .sequence = 3},
+                           mark = {.kind = LOG_FULL, .sequence = 1};
+    (void)state;
+    budget_init(&budget, UINT64_MAX);
+    must(held_new(&h, on.view, on.view->current, &on.names, &on.nodes, &budget, &e), e);
+    assert_true(held_load_empty(h, 0, 0, h->shape.layers[0].geometry.shards));
+    uint64_t ms = on.view->slot[on.view->current].folded[0].position.id.ms + FIRST_MS;
+    apply(h, ms++, &keys, RESIDENT_NEW);
+    apply(h, ms++, &other, RESIDENT_UNSURE); /* of another generation */
+    assert_false(held_is_full(h));
+    apply(h, ms++, &mark, RESIDENT_UNSURE);
+    assert_true(held_is_full(h));
+    apply(h, ms++, &keys, RESIDENT_OLD);
+    h->doubtful = true;
+    apply(h, ms, &keys, RESIDENT_REFUSED);
+    held_drop(h);
+}
+
+/* Bits that are set already make keys count as old when the lanes are read again. */
+static void test_keys_that_were_counted__stay_counted_when_lanes_are_read_again(void **state)
+{
+    struct error e = {""};
+    struct budget budget;
+    struct held *h;
+    const struct log_entry keys = {.kind = LOG_KEYS, .count = 1};
+    (void)state;
+    budget_init(&budget, UINT64_MAX);
+    must(held_new(&h, on.view, on.view->current, &on.names, &on.nodes, &budget, &e), e);
+    assert_true(held_load_empty(h, 0, 0, h->shape.layers[0].geometry.shards));
+    uint64_t ms = on.view->slot[on.view->current].folded[0].position.id.ms + FIRST_MS;
+    apply(h, ms, &keys, RESIDENT_NEW);
+    uint64_t own = held_own_keys(h);
+    assert_int_equal(own, 1);
+    resident_rebase(h->resident);
+    held_begin(h, on.view, on.view->current);
+    held_keep_keys(h, own);
+    apply(h, ms, &keys, RESIDENT_UNSURE); /* its shard is to be loaded again */
+    assert_int_equal(held_own_keys(h), own);
+    held_drop(h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_an_entry_behind_the_mark__is_old_only_where_nobody_doubts_it, set_up),
+        cmocka_unit_test_setup(test_keys_that_were_counted__stay_counted_when_lanes_are_read_again, set_up),
         cmocka_unit_test_setup_teardown(test_a_full_filter__knows_no_key_of_an_entry_that_was_lost, set_up,
                                         eras_case_tear_down),
     };

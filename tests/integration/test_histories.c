@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "shard/view/history.h"
+#include "shard/view/shards.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/client.h"
 #include "tests/lib/temp_redis.h"
@@ -79,6 +80,33 @@ static void test_a_master_that_refuses_writes__stops_no_filter_elsewhere(void **
     log_member_close(&m);
 }
 
+/* An id that the server had before, in a view or in what this process has seen, does not tell of a new
+ * server: what was acknowledged elsewhere may be missing there. */
+static void test_a_server_that_was_there_before__has_not_lived_on(void **state)
+{
+    struct error e = {""};
+    bool again;
+    struct history_seen seen = {
+        .generation = view->slot[view->current].shape.number, .count = 2, .id = {0x3333, 0x2222}};
+    const struct registry_said said = {.named = true, .incarnation = view->incarnation};
+    struct trusted now;
+    uint64_t last = view->last_generation;
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        must(history_follow(l, &names, view, &said, &seen, &again, &e), e);
+        assert_true(again);
+        must(log_view_load(l, &names, view, &e), e);
+        assert_true(view->degraded);
+        assert_true(view->last_generation >= last + 1000); /* others may have used some numbers */
+        must(client_ok(&client, &e, "FLUSHALL"), e);
+        two_nodes_make(&two, &home, 1000, 1);
+        must(client_ok(&client, &e, "REPLICAOF 127.0.0.1 1"), e);
+        must(client_ok(&client, &e, "REPLICAOF NO ONE"), e);
+        must(shards_eras(l, &names, &view->slot[view->current].shape, &now, &e), e);
+        seen.id[1] = now.id[0]; /* the view does not know it, but this process does */
+    }
+}
+
 /* The order tells which server was the last one. */
 static void test_histories_that_were_missed__keep_their_order(void **state)
 {
@@ -87,6 +115,7 @@ static void test_histories_that_were_missed__keep_their_order(void **state)
     const struct history_seen seen = {
         .generation = view->slot[view->current].shape.number, .count = 3, .id = {0x3333, 0x2222, 0x1111}};
     struct registry_said said = {.named = true};
+    char field[REGISTRY_HISTORY_FIELD_MAX], later[2 * 16 + 2];
     (void)state;
     said.incarnation = view->incarnation;
     said.history_count = 1;
@@ -101,6 +130,17 @@ static void test_histories_that_were_missed__keep_their_order(void **state)
     for (unsigned i = 0; i < 3; i++) /* the server that is there now is new to who has seen the others */
         assert_int_equal(view->history[i], seen.id[i]);
     assert_false(view->degraded);
+    (void)registry_history_field(&names, field);
+    (void)snprintf(later, sizeof(later), "%016" PRIx64 " %016x", view->incarnation + 1, 0x9999);
+    freeReplyObject(client_command(&other_client, "HSET tb:incarnations %s %s", field, later));
+    said.history[0].id = 0x2222;
+    must(history_follow(l, &names, view, &said, &seen, &again, &e),
+         e); /* that of a later incarnation stays */
+    assert_true(again);
+    redisReply *r = client_command(&other_client, "HGET tb:incarnations %s", field);
+    assert_string_equal(r->str, later);
+    freeReplyObject(r);
+    must(client_ok(&other_client, &e, "FLUSHALL"), e);
 }
 
 /* Each of many masters names another history, and the last one that is asked names one that the view lacks.
@@ -139,6 +179,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         HISTORY_TEST(test_a_master_that_refuses_writes__stops_no_filter_elsewhere),
+        HISTORY_TEST(test_a_server_that_was_there_before__has_not_lived_on),
         HISTORY_TEST(test_histories_that_were_missed__keep_their_order),
         HISTORY_TEST(test_what_many_masters_name__is_compared_to_the_last),
     };

@@ -79,6 +79,7 @@ static struct lease_status look(void)
 
 static void test_a_lease__is_of_one_until_it_is_given_back(void **state)
 {
+    struct error e = {""};
     (void)state;
     begin(LONG_MS);
     assert_string_equal(look().holder, "");
@@ -92,6 +93,11 @@ static void test_a_lease__is_of_one_until_it_is_given_back(void **state)
     is_busy(&one, "other/1");
     lease_give_back(&one); /* the lease is another process's */
     assert_string_equal(look().holder, "other/1");
+    lease_give_back(&other);
+    takes(&other);
+    must(client_ok(&on.client, &e, "RENAME tb:{f}:folder lost"), e);
+    takes(&one);
+    is_busy(&other, "one/1"); /* and does not take itself for the holder until its own time is over */
 }
 
 static void test_a_lease__says_how_folding_fares(void **state)

@@ -296,6 +296,8 @@ static void test_start__of_one_that_slept_makes_nothing_that_counts(void **state
     log_starts(&b, UINT64_MAX);
     log_rows(&b, 0, ROWS);
     log_cuts_over(&b);
+    gives(ERR_FENCED, builder_record(b.builder, "late", 4, &e),
+          e); /* nobody would let go of the lanes again */
     struct generation g = b.builder->shape;
     uint32_t shards = g.layers[0].geometry.shards;
     gives(ERR_FENCED, shards_make(a.link, &log_names, &g, 0, slept, &later, NULL, &e), e);
@@ -306,6 +308,22 @@ static void test_start__of_one_that_slept_makes_nothing_that_counts(void **state
     g.layers[0].geometry.shards = 1;
     must(shards_make(a.link, &log_names, &g, 0, slept, &later, NULL, &e), e);
     assert_int_equal(log_count_shards(&log_stored()->slot[log_stored()->current].shape), shards - 1);
+}
+
+/* A view that nobody builds names an empty token, as who has drawn none has one. */
+static void test_start__of_one_that_has_drawn_no_token_makes_nothing(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_set_field("deleting", "1");
+    gives(ERR_FENCED, builder_start(a.builder, &e), e); /* nor does one whose filter is being deleted */
+    assert_int_equal(log_count_shards(&a.builder->shape), 0);
+    log_set_field(a.builder->shape.number % 2 == 0 ? "token0" : "token1", "0 0000000000000000");
+    a.builder->fold.token = (struct writer_token){.number = 0};
+    log_set_field("deleting", "0");
+    gives(ERR_FENCED, builder_start(a.builder, &e), e);
+    assert_true(a.builder->anew);
 }
 
 /* A builder that takes over and stops again must not leave an empty shard to the record. */
@@ -604,6 +622,7 @@ int main(void)
         LOG_TEST(test_resume__without_a_record_begins_anew),
         LOG_TEST(test_resume__makes_the_shards_that_are_missing),
         LOG_TEST(test_start__of_one_that_slept_makes_nothing_that_counts),
+        LOG_TEST(test_start__of_one_that_has_drawn_no_token_makes_nothing),
         LOG_TEST(test_resume__begins_anew_where_a_shard_was_lost),
         LOG_TEST(test_resume__begins_anew_where_something_else_has_a_shards_name),
         SPILLED_TOO(test_checkpoint__records_nothing_that_was_not_written),

@@ -114,6 +114,20 @@ static void test_cutover__refuses_where_the_shards_eras_changed(void **state)
     begins_again(&a);
 }
 
+/* Until then a node had lost bits that the record says are there. */
+static void test_resume__begins_anew_where_the_shards_eras_changed(void **state)
+{
+    char rows[32], text[256];
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    log_checkpoint(&a, "all");
+    (void)snprintf(text, sizeof(text), "%s 000000000000abcd", log_field("eras"));
+    log_set_field("eras", text);
+    assert_true(log_resumes(&b, rows));
+    begins_again(&b);
+}
+
 /* A node of the shards came back in another era. */
 static void test_cutover__refuses_where_a_node_is_in_another_era(void **state)
 {
@@ -421,6 +435,7 @@ static void test_resume__needs_a_build(void **state)
 {
     struct error e = {""};
     struct buffer rows = {0};
+    char text[GENERATION_TEXT_MAX];
     (void)state;
     log_open(&a, &log_servers.nodes);
     gives(ERR_NOT_FOUND, builder_resume(a.builder, &rows, &e), e);
@@ -432,6 +447,14 @@ static void test_resume__needs_a_build(void **state)
     gives(ERR_PARSE, builder_resume(b.builder, &rows, &e), e);
     assert_non_null(strstr(e.text, PREFIX ":{f}:build"));
     assert_non_null(strstr(e.text, "at.0"));
+    /* a former generation that lacks keys is not built again */
+    unsigned slot = log_stored()->current;
+    struct generation former = log_stored()->slot[slot].shape;
+    former.built = false;
+    (void)generation_text(&former, text);
+    log_set_field(slot == 0 ? "generation0" : "generation1", text);
+    log_set_field("bloom_filter_current_index", slot == 0 ? "1" : "0");
+    gives(ERR_NOT_FOUND, builder_resume(b.builder, &rows, &e), e);
     buffer_fini(&rows);
 }
 
@@ -481,6 +504,7 @@ int main(void)
         LOG_TEST(test_resume__begins_anew_where_a_lane_was_replaced),
         LOG_TEST(test_cutover__refuses_another_era_than_that_of_the_start),
         LOG_TEST(test_cutover__refuses_where_the_shards_eras_changed),
+        LOG_TEST(test_resume__begins_anew_where_the_shards_eras_changed),
         LOG_TEST(test_cutover__refuses_where_a_node_is_in_another_era),
         LOG_TEST(test_start__waits_until_the_view_accepts_the_nodes_eras),
         LOG_TEST(test_start__has_the_lane_kept),

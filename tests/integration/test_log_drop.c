@@ -136,6 +136,22 @@ static void test_drop__leaves_nothing(void **state)
     is_said();
 }
 
+/* Who sleeps while it deletes does not unsay what was deleted since. */
+static void test_drop__of_an_earlier_incarnation_leaves_what_is_said_of_a_later_one(void **state)
+{
+    struct key_name key;
+    struct error e = {""};
+    (void)state;
+    names_filter_key(&w.names, "deleted", &key);
+    must(sync_client_command(w.link, sync_client_home(w.link, &w.names), NULL, &e, "SET %b ffffffffffffffff",
+                             key.text, key.length),
+         e);
+    drops();
+    redisReply *r = of_home("GET");
+    assert_string_equal(r->str, "ffffffffffffffff");
+    freeReplyObject(r);
+}
+
 /* --- in each state of a filter --- */
 
 /* A build beside the first generation, all of whose keys are written, with a record. */
@@ -448,6 +464,8 @@ int main(void)
 {
     const struct CMUnitTest all[] = {
         cmocka_unit_test_setup_teardown(test_drop__leaves_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_drop__of_an_earlier_incarnation_leaves_what_is_said_of_a_later_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_drop__in_the_middle_of_a_build, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_drop__in_grace, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_drop__of_one_whose_former_generation_was_forgotten, set_up,

@@ -211,6 +211,59 @@ static void test_grow__by_one_that_wakes_takes_no_layer_away(void **state)
     begin();
 }
 
+/* Put a grower to sleep once the view has the layer that it makes. */
+static void sleeps_while_it_grows(struct life_sleeper *s)
+{
+    struct error e = {""};
+    life_end(&w);
+    for (uint64_t n = 1;; n++) {
+        begin();
+        assert_true(life_put_to_sleep(s, &w, grow, n, PROXY_AFTER));
+        must(log_view_load(w.link, &w.names, &w.view, &e), e);
+        if (w.view.slot[1].next.number != 0)
+            return;
+        must(life_wake(s), s->e);
+        life_end(&w);
+    }
+}
+
+static void wakes_in_vain(struct life_sleeper *s)
+{
+    struct error e = {""};
+    gives(ERR_CONFLICT, life_wake(s), s->e);
+    must(log_view_load(w.link, &w.names, &w.view, &e), e);
+    assert_int_equal(w.view.slot[1].shape.layer_count, 1);
+}
+
+/* Another process makes the layer by now: it would take away the shards of a layer that the view has. */
+static void test_grow__by_one_that_was_overtaken_adds_no_layer(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    static struct life_sleeper s;
+    char text[GENERATION_TEXT_MAX];
+    struct key_name key;
+    sleeps_while_it_grows(&s);
+    names_filter_key(&w.names, "view", &key);
+    struct generation next = w.view.slot[1].next;
+    next.layers[next.layer_count - 1].token++;
+    (void)generation_text(&next, text);
+    must(sync_client_command(w.link, sync_client_home(w.link, &w.names), NULL, &e, "HSET %b next1 %s",
+                             key.text, key.length, text),
+         e);
+    wakes_in_vain(&s);
+}
+
+/* The node may have lost some of the shards. */
+static void test_grow__where_an_era_ends_meanwhile_adds_no_layer(void **state)
+{
+    (void)state;
+    static struct life_sleeper s;
+    sleeps_while_it_grows(&s);
+    assert_string_equal(servers_text(&w.servers, 1, "DEBUG CHANGE-REPL-ID"), "OK");
+    wakes_in_vain(&s);
+}
+
 /* --- processes with one view and another --- */
 
 /* The parts of one process for the filter, by the view that it knows. */
@@ -662,6 +715,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_grow__again_after_a_grower_was_killed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_grow__half_done_leaves_nothing_when_deleted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_grow__by_one_that_wakes_takes_no_layer_away, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_grow__by_one_that_was_overtaken_adds_no_layer, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_grow__where_an_era_ends_meanwhile_adds_no_layer, set_up,
+                                        tear_down),
     };
     int failed = cmocka_run_group_tests_name("grow", all, start, stop);
     if (getenv("TWINBLOOM_TEST_CLUSTER") == NULL) /* a list of nodes, behind a proxy */

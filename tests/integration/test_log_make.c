@@ -397,6 +397,13 @@ static void test_make__begins_again_under_another_replication_id(void **state)
     must(shards_eras(w.link, &w.names, &w.view.slot[1].shape, &now, &e), e);
     assert_true(shards_eras_equal(&now, &w.view.eras) && trusted_contains(&now, lane));
     must(life_drop(&w, w.link, &e), e);
+    struct make_options one_lane = w.options; /* the other node has nothing but shards */
+    one_lane.lanes = 1;
+    changes = 1;
+    must(log_make(w.link, &w.names, &one_lane, &w.view, &work, &e), e);
+    must(shards_eras(w.link, &w.names, &w.view.slot[1].shape, &now, &e), e);
+    assert_true(shards_eras_equal(&now, &w.view.eras));
+    must(life_drop(&w, w.link, &e), e);
     changes = 100;
     gives(ERR_UNREACHABLE, log_make(w.link, &w.names, &w.options, &w.view, &work, &e), e);
     assert_int_equal(life_keys(&w), 0);

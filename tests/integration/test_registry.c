@@ -130,6 +130,70 @@ static bool names_another(const char *filter)
     return named;
 }
 
+/* Redis may evict single keys, even if it has not yet, as far as it tells. */
+static void test_a_registry_that_may_be_evicted__does_not_deny_a_filter(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    leave_only_shards();
+    assert_int_equal(integer("DEL tb:filters"), 1);
+    must(client_ok(&on.client, &e, "CONFIG RESETSTAT"), e);
+    must(client_ok(&on.client, &e, "CONFIG SET maxmemory-policy allkeys-random"), e);
+    bool named = names_another("f0");
+    must(client_ok(&on.client, &e, "CONFIG SET maxmemory-policy noeviction"), e);
+    assert_true(named);
+}
+
+/* A search that finds shards of two incarnations names none of them. */
+static void test_a_filter_that_is_found_twice__is_named_as_that(void **state)
+{
+    struct error e = {""};
+    struct handle f = {.redis = on.link, .names = on.names};
+    (void)state;
+    leave_only_shards();
+    must(client_ok(&on.client, &e, "SET tb:{f1.0.0.0}:000000000000000b shard"), e);
+    must(registry_complete(&f, &e), e);
+    assert_int_equal(integer("HSTRLEN " REGISTRY " f0"), 16);
+    assert_int_equal(integer("HSTRLEN " REGISTRY " f1"), strlen("several"));
+    handle_fini(&f);
+}
+
+/* The registry names it under several incarnations, and each may have to be searched for later. */
+static void test_a_filter_of_several_incarnations__leaves_the_list_alone(void **state)
+{
+    struct error e = {""};
+    struct handle f = {.redis = on.link};
+    (void)state;
+    must(names_init(&f.names, "tb", "twice", 5, &e), e);
+    assert_int_equal(integer("HSET " REGISTRY " twice several"), 1);
+    assert_int_equal(integer("SADD tb:filters twice"), 1);
+    must(registry_leave(&f, 11, &e), e);
+    assert_int_equal(integer("SISMEMBER tb:filters twice"), 0);
+    assert_int_equal(integer("HSTRLEN " REGISTRY " twice"), strlen("several"));
+    handle_fini(&f);
+}
+
+static void succeeds(uint64_t incarnation, enum err expected)
+{
+    struct error e = {""};
+    struct handle f = {.redis = on.link};
+    must(names_init(&f.names, "tb", "later", 5, &e), e);
+    f.names.incarnation = incarnation;
+    gives(expected, registry_succeed(&f, &e), e);
+    handle_fini(&f);
+}
+
+/* Who slept while it made a filter again does not take the place of who did so meanwhile. */
+static void test_a_later_incarnation__stays_named(void **state)
+{
+    (void)state;
+    succeeds(12, ERR_OK);
+    succeeds(11, ERR_CONFLICT);
+    assert_int_equal(integer("HSTRLEN " REGISTRY " later"), 16);
+    succeeds(12, ERR_OK);
+    succeeds(13, ERR_OK);
+}
+
 /* Redis was allowed to evict single keys, and is not any more. What is left names the filter. */
 static void test_a_registry_that_was_evicted__does_not_deny_a_filter(void **state)
 {
@@ -182,8 +246,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_registry_that_is_lost_during_the_search__is_not_complete_without_its_names),
+        cmocka_unit_test(test_a_registry_that_may_be_evicted__does_not_deny_a_filter),
         cmocka_unit_test(test_a_registry_that_was_evicted__does_not_deny_a_filter),
         cmocka_unit_test(test_a_foreign_key_in_place_of_a_registry__is_named),
+        cmocka_unit_test(test_a_filter_that_is_found_twice__is_named_as_that),
+        cmocka_unit_test(test_a_filter_of_several_incarnations__leaves_the_list_alone),
+        cmocka_unit_test(test_a_later_incarnation__stays_named),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

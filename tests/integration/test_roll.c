@@ -128,12 +128,58 @@ static void test_positions__go_back_to_the_first_entry(void **state)
     const struct log_folded *folded = w.view->slot[0].folded;
     assert_true(log_position_is(&folded[0].position, w.anchor.id, w.anchor.bytes, w.anchor.length));
     assert_int_equal(w.view->slot[1].folded[0].lane_number, 7);
+    for (unsigned slot = 0; slot < 2; slot++) /* no layer is taken for empty */
+        assert_int_equal(w.view->slot[slot].filled, w.view->slot[slot].shape.layer_count);
     assert_true(log_position_is(&w.view->slot[1].folded[0].position, w.writer[0].at.id, w.writer[0].at.bytes,
                                 w.writer[0].at.length));
     for (unsigned i = 0; i < ROLL_CASE_WRITERS; i++) {
         log_writer_name(w.writer[i].id, name);
         assert_null(strchr(roll_case_field(name), ' ')); /* answers of the old era are removed */
     }
+}
+
+/* The address leads to the former server again, which lacks what was acknowledged at the next one. Whoever
+ * slept since would go on there. */
+static void test_an_era_that_was_left__is_not_taken_again(void **state)
+{
+    struct error e = {""};
+    unsigned missing;
+    enum err code = ERR_UNREACHABLE;
+    (void)state;
+    roll_case_fail_over_with(5, 5);
+    roll_case_call();
+    roll_case_add(&w.writer[0], 3);
+    proxy_aim(w.proxy, w.route, w.one.port);
+    for (unsigned i = 0; i < 100 && code == ERR_UNREACHABLE; i++) /* connections break first */
+        code = roll_take_era(&w.writer[0].roll, w.view, 0, NULL, &missing, &e);
+    gives(ERR_LOST, code, e);
+}
+
+static void test_a_history_that_goes_on__needs_no_answer(void **state)
+{
+    struct error e = {""};
+    struct replications known = {0};
+    unsigned missing;
+    (void)state;
+    if (temp_redis_is_before_7()) /* it does not report whether it has received anything */
+        return;
+    roll_case_add(&w.writer[0], 3);
+    roll_case_store_folded(0, 0, 1, &w.writer[0].at);
+    roll_case_load_view();
+    must(sync_client_replications(w.writer[0].link, NULL, &known, &e), e);
+    struct replication was = *replications_of_id(&known, w.view->lane[0].era);
+    replications_fini(&known);
+    must(client_ok(&w.client, &e, "DEBUG CHANGE-REPL-ID"), e);
+    was.id ^= 1; /* it was watched under another era than the view's */
+    must(roll_take_era(&w.writer[0].roll, w.view, 0, &was, &missing, &e), e);
+    assert_int_equal(missing, ROLL_CASE_WRITERS);
+    was.id ^= 1;
+    must(roll_take_era(&w.writer[0].roll, w.view, 0, &was, &missing, &e), e);
+    assert_int_equal(missing, 0);
+    roll_case_load_view();
+    assert_true(w.view->lane[0].era == lanes_era(&w.client));
+    assert_int_equal(log_id_compare(w.view->slot[0].folded[0].position.id, w.writer[0].at.id), 0);
+    assert_int_equal(w.view->slot[0].filled, 0);
 }
 
 /* A position before the lane's first entry is invalid, as entries in between may not be in the shards. */
@@ -451,6 +497,8 @@ int main(void)
         ROLL_TEST(test_the_first_replica__is_routine),
         ROLL_TEST(test_what_a_failover_lost__is_in_the_lane_again),
         ROLL_TEST(test_positions__go_back_to_the_first_entry),
+        ROLL_TEST(test_an_era_that_was_left__is_not_taken_again),
+        ROLL_TEST(test_a_history_that_goes_on__needs_no_answer),
         ROLL_TEST(test_positions__never_go_up),
         ROLL_TEST(test_positions__do_not_go_up_where_no_era_is_accepted),
         ROLL_TEST(test_a_writer_without_room__degrades_the_filter),

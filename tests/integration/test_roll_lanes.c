@@ -232,6 +232,26 @@ static void test_a_node_that_is_away__has_nothing_switched(void **state)
 }
 
 /* The view is another one by now, or is deleted. The lane that was made for the view is deleted. */
+/* By then another process has stored a position, or has had an era taken. */
+static void test_an_older_view__closes_no_lane(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    struct log_view *stale = malloc(sizeof(*stale));
+    roll_case_load_view();
+    *stale = *w.view;
+    roll_case_add(&w.writer[0], 3);
+    roll_case_store_folded(0, 0, 1, &w.writer[0].at);
+    gives(ERR_FENCED, roll_give_up_lane(&w.writer[1].roll, stale, 0, &e), e);
+    roll_case_load_view();
+    assert_false(w.view->degraded);
+    roll_case_renew_era(&w.client);
+    roll_case_call();
+    gives(ERR_FENCED, roll_replace_lane(&w.writer[1].roll, stale, 0, &e), e);
+    roll_case_add(&w.writer[0], 1);
+    free(stale);
+}
+
 static void test_a_view_that_has_changed__is_not_touched(void **state)
 {
     struct error e = {""};
@@ -380,6 +400,7 @@ int main(void)
         ROLL_TEST(test_own_entries__are_forgotten_when_all_generations_have_them),
         ROLL_TEST(test_positions_of_a_build__stay_in_the_stream_that_was_lost),
         ROLL_TEST(test_a_node_that_is_away__has_nothing_switched),
+        ROLL_TEST(test_an_older_view__closes_no_lane),
         ROLL_TEST(test_a_view_that_has_changed__is_not_touched),
         ROLL_TEST(test_of_two_that_replace_a_lane__one_wins),
         ROLL_TEST_TWO_LANES(test_lanes__leave_nodes_that_the_generation_has_left),

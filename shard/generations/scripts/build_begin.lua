@@ -11,7 +11,6 @@ if view[1] ~= '3' or view[2] ~= ARGV[1] or view[3] ~= '0' then return 0 end
 if view[4] == ARGV[2] or view[5] ~= '' or tonumber(view[6]) >= tonumber(ARGV[3]) then return -1 end
 redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 redis.call('DEL', KEYS[3])
-for lane = 0, 15 do redis.call('HDEL', KEYS[1], 'folded' .. ARGV[2] .. '.' .. lane) end
 redis.call('HSET', KEYS[1], 'generation' .. ARGV[2], ARGV[5], 'token' .. ARGV[2], '0 0000000000000000',
   'last_generation', ARGV[3])
 redis.call('HINCRBY', KEYS[1], 'version', 1)

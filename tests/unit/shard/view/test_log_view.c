@@ -362,6 +362,7 @@ static void test_view__has_keys_marks_and_a_next_layer_of_its_own_generation(voi
     store(&s, "full1.2", "1 9:00000000000000e4 5-1"); /* another generation */
     store(&s, "next1", text);
     store(&s, "lost1", "3 2.5 77");
+    store(&s, "filled1", "2");
     store(&s, "history", "00000000000000e4 00000000000000e1");
     store(&s, "strays", "1");
     store(&s, "near", "3");
@@ -370,6 +371,7 @@ static void test_view__has_keys_marks_and_a_next_layer_of_its_own_generation(voi
     assert_true(again->history_count == 2 && again->history[0] == 0xe4 && again->history[1] == 0xe1);
     const struct log_generation *g = &again->slot[1];
     assert_int_equal(g->keys, 77);
+    assert_int_equal(g->filled, 2);
     assert_true(g->lost.generation == 3 && g->lost.layer == 2 && g->lost.shard == 5 &&
                 g->lost.since_ms == 77);
     log_lost_text(&g->lost, text);
@@ -386,9 +388,9 @@ static void test_view__has_keys_marks_and_a_next_layer_of_its_own_generation(voi
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
     assert_int_equal(g->keys, 0);
     assert_int_equal(g->next.number, 0);
-    s.count -= 9; /* nothing may stay of the fields that are missing now */
+    s.count -= 10; /* nothing may stay of the fields that are missing now */
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
-    assert_true(g->keys == 0 && g->next.number == 0 && g->lost.generation == 0 &&
+    assert_true(g->keys == 0 && g->next.number == 0 && g->lost.generation == 0 && g->filled == 0 &&
                 !log_view_is_full(again, g, 0) && !again->strays && again->near == 0 &&
                 again->history_count == 0);
     free(v);
@@ -486,6 +488,12 @@ static void test_view__has_the_writers_and_what_a_build_holds(void **state)
     assert_false(log_writer_has_said(w, 2, 2, 0xe2)); /* another stream */
     assert_false(log_writer_has_said(log_view_writer(again, other), 0, 4, 0xe1));
     assert_null(log_view_writer(v, id));
+    struct log_writer gone = {.id = {9}, .registration = 13};
+    again->left[again->left_count++] = (struct log_left){.id = {9}, .registration = 12};
+    assert_true(log_view_lacks(again, &gone)); /* it has registered again since it left */
+    again->left[0].registration = 13;
+    assert_false(log_view_lacks(again, &gone));
+    assert_false(log_view_lacks(again, w));
     assert_int_equal(again->hold[2].lane_number, 9);
     assert_int_equal(again->hold[2].from.ms, 77);
     assert_int_equal(again->hold[0].lane_number, 0);
