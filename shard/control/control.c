@@ -420,6 +420,18 @@ static enum err tend_and_remove(struct control *c, bool *soon, struct error *e)
     return code == ERR_OK ? removed : code;
 }
 
+/* Requests that wait for the filter, or for a lane that waits for the view, end with this. */
+static void note_why(struct log_filter *f, enum err code, const char *text)
+{
+    bool is_away = code == ERR_UNREACHABLE || code == ERR_TIMEOUT;
+    bool is_open = f->state == FILTER_OPEN, fails = code != ERR_OK && !(is_open && is_away);
+    if (f->state == FILTER_CLOSED || (!fails && (!is_open || f->why[0] == '\0')))
+        return;
+    (void)pthread_rwlock_wrlock(&f->lock);
+    (void)snprintf(f->why, sizeof(f->why), "%.199s", fails ? text : "");
+    (void)pthread_rwlock_unlock(&f->lock);
+}
+
 enum err control_tend(struct control *c, uint64_t *next, struct error *e)
 {
     struct error why = {""};
@@ -432,11 +444,7 @@ enum err control_tend(struct control *c, uint64_t *next, struct error *e)
         (void)refuse(c, code, &why);
     uint64_t now = clock_mono_us(), look_at = next_look(c);
     control_note(c, code, &why);
-    if (code != ERR_OK && c->filter->state == FILTER_OPENING) { /* requests that wait for it end with this */
-        (void)pthread_rwlock_wrlock(&c->filter->lock);
-        (void)snprintf(c->filter->why, sizeof(c->filter->why), "%.199s", why.text);
-        (void)pthread_rwlock_unlock(&c->filter->lock);
-    }
+    note_why(c->filter, code, why.text);
     if (code != ERR_OK) {
         *next = now + (RETRY_US << (c->failures < RETRY_DOUBLINGS ? c->failures : RETRY_DOUBLINGS));
         c->failures++;

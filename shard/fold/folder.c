@@ -441,6 +441,7 @@ static enum err write_all(struct folder *f, struct work *w, const struct log_id 
         code = write_marked(f, w, e);
     if (code == ERR_OK)
         code = write_all_keys(f, w, to, e);
+    f->took_over &= code == ERR_OK; /* whatever the error: a caller's is about no shard */
     if (code == ERR_OK && f->lost > 0)
         code = error_set(e, f->lost_code, "%s%s", f->lost_why.text, f->lost > 1 ? ", and others too" : "");
     return code;
@@ -492,7 +493,7 @@ enum err folder_fold(struct folder *f, struct folder_lane *lanes, unsigned count
     free(w);
     if (code == ERR_OK)
         code = store_positions(f, lanes, count, e);
-    f->took_over &= code == ERR_OK || fold_is_lost(code);
+    f->took_over &= code == ERR_OK || f->lost > 0;
     if (!f->took_over)
         sync_client_forget(f->fold.redis); /* replies that are still to come belong to nobody */
     return code;

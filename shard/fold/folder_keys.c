@@ -190,6 +190,8 @@ enum err folder_count(struct folder *f, const struct log_id *from, const struct 
     }
     free(t);
     free(w);
+    if (code != ERR_OK)
+        sync_client_forget(f->fold.redis); /* replies that are still to come belong to nobody */
     return code;
 }
 

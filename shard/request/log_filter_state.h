@@ -35,7 +35,8 @@ struct log_filter {
                             * read lock */
     enum log_filter_state state;
     enum err closed;
-    char why[200]; /* why it is closed, or not open yet */
+    char why[200]; /* why it is closed, or not open yet; or what its control fails with while it is open,
+                    * other than that nodes do not answer; "": it does not fail */
     uint64_t seed;
     unsigned lanes;
     struct held *slot[2]; /* entries are applied to these; NULL: none */

@@ -72,13 +72,29 @@ static enum err node_reason(const struct key_request *q, const char *node, const
     return ERR_UNREACHABLE;
 }
 
+/* The lane may wait for the view, which the control cannot read. */
+static bool control_fails(const struct key_request *q, char text[200])
+{
+    struct log_filter *f = q->filter;
+    (void)pthread_rwlock_rdlock(&f->lock);
+    bool fails = f->state == FILTER_OPEN && f->why[0] != '\0';
+    if (fails)
+        (void)snprintf(text, 200, "timed out: %.150s%s", f->why, no_acks(q));
+    (void)pthread_rwlock_unlock(&f->lock);
+    return fails;
+}
+
 /* What the request waits for, as far as that is known. */
 static enum err reason(const struct request_port *p, const struct key_request *q, char text[200])
 {
     const char *node, *why;
     unsigned where;
-    if (key_request_awaits_lane(q, &where))
-        return node_reason(q, async_client_name(p->async, where), async_client_why(p->async, where), text);
+    bool awaits_lane = key_request_awaits_lane(q, &where);
+    why = awaits_lane ? async_client_why(p->async, where) : "";
+    if (awaits_lane && (why[0] != '\0' || !control_fails(q, text)))
+        return node_reason(q, async_client_name(p->async, where), why, text);
+    if (awaits_lane)
+        return ERR_TIMEOUT;
     if (async_client_any_down(p->async, &node, &why))
         return node_reason(q, node, why, text);
     struct node_health_figures f;
@@ -94,7 +110,9 @@ static enum err reason(const struct request_port *p, const struct key_request *q
         return ERR_NOMEM;
     }
     (void)pthread_rwlock_rdlock(&q->filter->lock);
-    const char *parked = q->text[0] != '\0' ? q->text : q->filter->why;
+    const char *parked = q->text[0] != '\0'          ? q->text
+                         : q->filter->why[0] != '\0' ? q->filter->why
+                                                     : "the filter was not ready in time";
     (void)snprintf(text, 200, "timed out: %.150s%s",
                    q->state == REQUEST_PARKED ? parked : "shards were not read within the deadline",
                    no_acks(q));

@@ -112,6 +112,7 @@ static enum err miss(struct sync_client *l, const struct names *names, const str
 {
     struct script_call call = {.text = NULL};
     bool lived;
+    unsigned later = 0; /* of those it has seen, they come before the view's; earlier ones may have left it */
     long long result = 0;
     enum err code = has_lived(l, names, v, said, seen, &lived, e);
     if (code != ERR_OK)
@@ -121,10 +122,13 @@ static enum err miss(struct sync_client *l, const struct names *names, const str
     script_filter_key(&call, names, "forgotten");
     script_incarnation(&call, v->incarnation);
     script_incarnation(&call, lived ? 0 : random_u64() | 1);
-    for (unsigned i = seen->count; i-- > 0;)
-        script_incarnation(&call, seen->id[i]);
+    while (later < seen->count && !has(v->history, v->history_count, seen->id[later]))
+        later++;
+    while (later-- > 0)
+        script_incarnation(&call, seen->id[later]);
     for (unsigned i = 0; i < said->history_count; i++) /* each may be later than what this process has seen */
-        if (said->history[i].incarnation == v->incarnation && said->history[i].id != 0)
+        if (said->history[i].incarnation == v->incarnation && said->history[i].id != 0 &&
+            !has(v->history, v->history_count, said->history[i].id))
             script_incarnation(&call, said->history[i].id);
     code = script_run_once(&call, l, names, &result, e);
     return code == ERR_OK && result < 0 ? error_set(e, ERR_FENCED, "the view is another one by now") : code;

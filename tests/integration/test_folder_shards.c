@@ -275,6 +275,67 @@ static void test_trim__follows_what_is_folded(void **state)
     }
 }
 
+/* --- errors that are about no shard --- */
+
+static enum err lose_in_writing(void *calls, struct error *e)
+{
+    enum { PASSES = 3 }; /* over all shards, before pages are taken */
+    unsigned before = PASSES * folding_g.layers[0].geometry.shards + 1;
+    return (*(unsigned *)calls)++ == before ? error_set(e, ERR_LOST, "a lane was lost") : ERR_OK;
+}
+
+/* Only what is found in place of a shard is about that shard alone, and leaves the others as they are known.
+ */
+static void test_fold__that_its_caller_ends_is_repeated_whatever_the_error(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    folding_load(&folding_member[0]);
+    folding_apply(&folding_member[0], 0, 1000);
+    folding_folds(&folding_member[0], 1000);
+    for (unsigned shards_lost = 0; shards_lost < 2; shards_lost++) {
+        unsigned calls = 0;
+        uint64_t folded = folding_folded(), to = folded + 1000;
+        struct key_name last = folding_shard_name(0, folding_g.layers[0].geometry.shards - 1);
+        if (shards_lost > 0) {
+            must(client_ok(&folding_servers.client[0], &e, "RENAME %s away", last.text), e);
+            folding_apply(&folding_member[0], folded, to);
+            gives(ERR_LOST, folding_fold_to(&folding_member[0], to, &e), e);
+            to += 1000;
+        }
+        folding_apply(&folding_member[0], to - 1000, to);
+        folding_member[0].folder.tend = lose_in_writing;
+        folding_member[0].folder.tend_arg = &calls;
+        gives(ERR_LOST, folding_fold_to(&folding_member[0], to, &e), e);
+        folding_member[0].folder.tend = NULL;
+        assert_int_equal(folding_folded(), folded);
+        if (shards_lost > 0)
+            must(client_ok(&folding_servers.client[0], &e, "RENAME away %s", last.text), e);
+        folding_folds(&folding_member[0], to);
+        assert_int_equal(folding_missing(0, to), 0);
+    }
+}
+
+/* What follows over the same client, in the same turn of a control, must not take the replies that are left.
+ */
+static void test_count__that_fails_leaves_no_reply_to_others(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct log_id from = {0}, to = {1000, 0};
+    uint64_t keys;
+    redisReply *r = NULL;
+    struct client *node = &folding_servers.client[0];
+    folding_apply(&folding_member[0], 0, 1000);
+    must(client_ok(node, &e, "ACL SETUSER default resetkeys ~*.1}:* ~*.2}:* ~*.3}:* ~*.4}:*"), e);
+    enum err code = folder_count(&folding_member[0].folder, &from, &to, &keys, &e);
+    must(client_ok(node, &e, "ACL SETUSER default ~*"), e);
+    gives(ERR_REFUSED, code, e);
+    must(sync_client_command(folding_member[0].link, 0, &r, &e, "PING"), e);
+    assert_string_equal(r->str, "PONG");
+    freeReplyObject(r);
+}
+
 #define FOLDER_TEST(test) cmocka_unit_test_setup_teardown(test, folding_setup, folding_teardown)
 
 int main(void)
@@ -288,6 +349,8 @@ int main(void)
     };
     const struct CMUnitTest single[] = {
         FOLDER_TEST(test_fold__goes_on_at_maxmemory),
+        FOLDER_TEST(test_fold__that_its_caller_ends_is_repeated_whatever_the_error),
+        FOLDER_TEST(test_count__that_fails_leaves_no_reply_to_others),
     };
     int failed = cmocka_run_group_tests_name("folder, shards", all, folding_start, folding_stop);
     if (getenv("TWINBLOOM_TEST_CLUSTER") == NULL) /* one server, behind a proxy */

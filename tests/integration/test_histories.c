@@ -143,6 +143,44 @@ static void test_histories_that_were_missed__keep_their_order(void **state)
     must(client_ok(&other_client, &e, "FLUSHALL"), e);
 }
 
+/* Store a view that has had histories up to @last. */
+static void store_histories(unsigned last)
+{
+    char text[LOG_HISTORY_MAX * 17 + 1];
+    for (unsigned i = 0; i < LOG_HISTORY_MAX; i++)
+        (void)snprintf(text + i * 17, 18, "%016x ", last - i);
+    text[LOG_HISTORY_MAX * 17 - 1] = '\0';
+    redisReply *r = client_command(&client, "HSET tb:{%s}:view history %s", names.filter, text);
+    assert_int_equal(r->type, REDIS_REPLY_INTEGER);
+    freeReplyObject(r);
+}
+
+/* It keeps the last ones only. The first one left it, by a cutover, when it had been read and a master was
+ * then asked. */
+static void test_a_history_that_has_left_the_view__was_not_missed(void **state)
+{
+    enum { FIRST = 100, LAST = FIRST + LOG_HISTORY_MAX - 1 };
+    struct error e = {""};
+    bool again;
+    struct history_seen seen = {0};
+    struct registry_said said = {.named = true, .history_count = 1};
+    (void)state;
+    for (unsigned read = LAST; read < LAST + 2; read++) { /* it may have left it before, too */
+        store_histories(read);
+        must(log_view_load(l, &names, view, &e), e);
+        if (read == LAST)
+            history_note(&seen, view);
+        store_histories(read + 1);
+        said.incarnation = said.history[0].incarnation = view->incarnation;
+        said.history[0].id = read + 1;
+        must(history_follow(l, &names, view, &said, &seen, &again, &e), e);
+        assert_true(again);
+        must(log_view_load(l, &names, view, &e), e);
+        assert_int_equal(view->history[0], read + 1);
+        assert_false(view->degraded);
+    }
+}
+
 /* Each of many masters names another history, and the last one that is asked names one that the view lacks.
  */
 static void test_what_many_masters_name__is_compared_to_the_last(void **state)
@@ -181,6 +219,7 @@ int main(void)
         HISTORY_TEST(test_a_master_that_refuses_writes__stops_no_filter_elsewhere),
         HISTORY_TEST(test_a_server_that_was_there_before__has_not_lived_on),
         HISTORY_TEST(test_histories_that_were_missed__keep_their_order),
+        HISTORY_TEST(test_a_history_that_has_left_the_view__was_not_missed),
         HISTORY_TEST(test_what_many_masters_name__is_compared_to_the_last),
     };
     return cmocka_run_group_tests(tests, start, stop);

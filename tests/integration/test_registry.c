@@ -242,6 +242,28 @@ static void test_a_foreign_key_in_place_of_a_registry__is_named(void **state)
     handle_fini(&f);
 }
 
+/* The view changed, so the lane waits for a look at it, which fails. */
+static void test_a_foreign_key_in_place_of_a_registry__is_named_while_a_filter_is_open(void **state)
+{
+    enum { KEYS = 10, TIMEOUT_MS = 500 };
+    struct error e = {""};
+    struct log_member m;
+    uint8_t answers[KEYS];
+    (void)state;
+    log_redis_make(1000, 1, 4096);
+    const struct log_member_options o = {
+        .nodes = &on.nodes, .names = &on.names, .memory = UINT64_MAX, .timeout_ms = TIMEOUT_MS};
+    must(log_member_open(&m, &o, &e), e);
+    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
+    must(client_ok(&on.client, &e, "SET " REGISTRY " x"), e);
+    must(client_ok(&on.client, &e, "DEBUG CHANGE-REPL-ID"), e);
+    gives(ERR_TIMEOUT, log_member_check(&m, KEYS, KEYS, answers, &e), e);
+    assert_non_null(strstr(e.text, REGISTRY " is not a hash: delete or rename the foreign key"));
+    assert_int_equal(integer("DEL " REGISTRY), 1);
+    assert_int_equal(log_member_count(&m, 0, KEYS, KEY_PRESENT), KEYS);
+    log_member_close(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +274,7 @@ int main(void)
         cmocka_unit_test(test_a_filter_that_is_found_twice__is_named_as_that),
         cmocka_unit_test(test_a_filter_of_several_incarnations__leaves_the_list_alone),
         cmocka_unit_test(test_a_later_incarnation__stays_named),
+        cmocka_unit_test(test_a_foreign_key_in_place_of_a_registry__is_named_while_a_filter_is_open),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -51,6 +51,11 @@ void proxy_forget(struct connection *c, bool reset)
     *c = (struct connection){.client = -1, .server = -1};
 }
 
+void proxy_close_client(struct connection *c)
+{
+    close_fd(&c->client, true);
+}
+
 static void make_quick(int fd)
 {
     const int on = 1;

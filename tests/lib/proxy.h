@@ -80,4 +80,8 @@ bool proxy_await_held(struct proxy *p, unsigned ms);
  * sender is dead, and this waits for the replies, a second at most. Otherwise they never do: their
  * connections are reset. */
 void proxy_release(struct proxy *p, bool deliver);
+
+/* Stop counting, and reset all connections of @user, who connects again. Requests that are withheld stay so
+ * until proxy_release(): as if they had been sent before, and were still on their way. */
+void proxy_hang_up(struct proxy *p, const char *user);
 #endif

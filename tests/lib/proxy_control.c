@@ -158,3 +158,19 @@ void proxy_release(struct proxy *p, bool deliver)
     for (unsigned ms = 0; ms < LATE_MS && is_any_late(p); ms++)
         clock_sleep_us(1000);
 }
+
+void proxy_hang_up(struct proxy *p, const char *user)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    p->counting = p->holding = p->is_held = false;
+    for (struct connection *c = p->connections; c < p->connections + CONNECTIONS_MAX; c++) {
+        if (c->route == NULL || strcmp(user, c->user) != 0)
+            continue;
+        if (c->held)
+            proxy_close_client(c);
+        else
+            proxy_forget(c, true);
+    }
+    (void)pthread_mutex_unlock(&p->lock);
+    proxy_wake(p);
+}

@@ -61,6 +61,9 @@ void proxy_wake(struct proxy *p);
 /* Close a connection and free its place. Call with the lock held. */
 void proxy_forget(struct connection *c, bool reset);
 
+/* Reset the client's end alone. Call with the lock held. */
+void proxy_close_client(struct connection *c);
+
 /* Take the bytes that have come from the client, as far as they may go to the server. Call with the lock
  * held. */
 void proxy_take_requests(struct proxy *p, struct connection *c);
