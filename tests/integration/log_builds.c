@@ -219,6 +219,11 @@ void log_replace_lane(void)
     log_set_field("lanes", text);
 }
 
+void log_lose_lane(void)
+{
+    assert_int_equal(servers_integer(&log_servers, 0, "DEL %b", lane.key.text, lane.key.length), 1);
+}
+
 void log_trim(void)
 {
     assert_true(servers_integer(&log_servers, 0, "XTRIM %b MAXLEN 1", lane.key.text, lane.key.length) > 0);

@@ -53,6 +53,8 @@ void log_lane(struct lane *out, struct log_position *at);
 void log_replace_lane(void);
 /* Trim the lane to its last entry. */
 void log_trim(void);
+/* Delete lane 0. */
+void log_lose_lane(void);
 
 /* The layers of a build. */
 struct generation log_shape(void);

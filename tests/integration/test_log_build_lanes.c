@@ -58,6 +58,20 @@ static void test_build__begins_anew_where_the_lane_was_trimmed_over_its_hold(voi
     assert_true(a.builder->fold.token.number > token);
 }
 
+/* Controls replace it; a driver tries again meanwhile. */
+static void test_build__that_begins_where_the_lane_is_missing__says_that_it_is_lost(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    log_lose_lane();
+    gives(ERR_LOST, builder_start(a.builder, &e), e);
+    assert_non_null(strstr(e.text, "is missing"));
+    log_replace_lane();
+    begins_again(&a);
+}
+
 static void test_cutover__refuses_another_lane_than_that_of_the_start(void **state)
 {
     struct error e = {""};
@@ -500,6 +514,7 @@ int main(void)
 {
     const struct CMUnitTest all[] = {
         LOG_TEST(test_build__begins_anew_where_the_lane_was_trimmed_over_its_hold),
+        LOG_TEST(test_build__that_begins_where_the_lane_is_missing__says_that_it_is_lost),
         LOG_TEST(test_cutover__refuses_another_lane_than_that_of_the_start),
         LOG_TEST(test_resume__begins_anew_where_a_lane_was_replaced),
         LOG_TEST(test_cutover__refuses_another_era_than_that_of_the_start),
