@@ -89,6 +89,7 @@ static void test_a_writer_in_doubt__registers_again_or_is_removed(void **state)
     assert_null(log_view_writer(w.view, w.writer[1].id));
     assert_false(w.view->degraded);
 }
+
 static void test_a_writer_in_doubt__stays_until_the_shards_of_both_generations_have_its_entries(void **state)
 {
     struct error e = {""};
