@@ -291,8 +291,6 @@ enum err builder_start(struct builder *b, struct error *e)
     random_id(writer); /* of no process */
     for (unsigned i = 0; i < b->lane_count && code == ERR_OK; i++) {
         code = lane_notice(b->fold.redis, &b->stream[i], writer, e);
-        if (code == ERR_NOT_FOUND) /* controls will replace it */
-            code = error_prefix(e, ERR_LOST, "the build");
         if (code == ERR_OK)
             code = builder_find_end(b, i, e);
     }

@@ -164,7 +164,7 @@ enum err lane_look(struct sync_client *l, const struct lane *lane, struct log_id
 
 static enum err take_put(const struct lane *lane, const redisReply *reply, struct log_id *id, struct error *e)
 {
-    return reply->type == REDIS_REPLY_NIL ? error_set(e, ERR_NOT_FOUND, "lane %s is missing", lane->key.text)
+    return reply->type == REDIS_REPLY_NIL ? error_set(e, ERR_LOST, "lane %s is missing", lane->key.text)
                                           : lane_take_id(lane, reply, id, e);
 }
 

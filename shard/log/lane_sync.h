@@ -48,22 +48,21 @@ struct lane_put {
     struct log_id id; /* out; zeros: unknown whether the entry was appended */
 };
 
-/* Append @count entries in one write. ERR_NOT_FOUND: the lane is missing. After an error each of them may be
+/* Append @count entries in one write. ERR_LOST: the lane is missing. After an error each of them may be
  * in the lane, or may come into it later. */
 MUST_CHECK enum err lane_put(struct sync_client *l, const struct lane *lane, struct lane_put *put,
                              unsigned count, struct error *e);
 
-/* Append a notice: "look at the view". It is a hint; nothing relies on it. ERR_NOT_FOUND: the lane is
- * missing. */
+/* Append a notice: "look at the view". It is a hint; nothing relies on it. ERR_LOST: the lane is missing. */
 MUST_CHECK enum err lane_notice(struct sync_client *l, const struct lane *lane,
                                 const uint8_t writer[LOG_WRITER_BYTES], struct error *e);
 
-/* Append the full mark of @generation. Further marks change nothing: the first one counts. ERR_NOT_FOUND: the
- * lane is missing. ERR_FENCED: its node is in another era, and nothing was appended. Model: full.pml. */
+/* Append the full mark of @generation. Further marks change nothing: the first one counts. ERR_LOST: the lane
+ * is missing. ERR_FENCED: its node is in another era, and nothing was appended. Model: full.pml. */
 MUST_CHECK enum err lane_mark_full(struct sync_client *l, const struct lane *lane, uint64_t generation,
                                    struct error *e);
 /* Append the mark that @layer (1 or more) of @generation begins. A view must have the layer before. A mark
- * that is there already, or of an earlier layer, changes nothing. ERR_NOT_FOUND: the lane is missing. */
+ * that is there already, or of an earlier layer, changes nothing. ERR_LOST: the lane is missing. */
 MUST_CHECK enum err lane_mark_layer(struct sync_client *l, const struct lane *lane, uint64_t generation,
                                     unsigned layer, struct error *e);
 

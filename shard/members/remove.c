@@ -54,8 +54,6 @@ static enum err append(struct roll *r, const struct lane *lane, struct lane_put 
     enum err code = lane_put(r->redis, lane, put, 1, e);
     if (code == ERR_OK)
         code = lane_look(r->redis, lane, put->id, 1, compare, &k, &page, e);
-    if (code == ERR_NOT_FOUND)
-        return error_set(e, ERR_LOST, "lane %.*s is missing", (int)lane->key.length, lane->key.text);
     return code == ERR_OK && !k.met ? error_set(e, ERR_FENCED, "lane %.*s has another replication id",
                                                 (int)lane->key.length, lane->key.text)
                                     : code;

@@ -222,7 +222,7 @@ static enum err put_batch(struct roll *r, const struct lane *lane, struct own *o
     for (unsigned i = 0; i < *count; i++)
         if (put[i].id.ms != 0 || put[i].id.number != 0)
             own_sent(own, lane, sequences[i], put[i].id);
-    return code == ERR_NOT_FOUND ? is_missing(lane, e) : code;
+    return code;
 }
 
 static enum err put_missing(struct roll *r, const struct lane *lane, struct own *own, struct error *e)

@@ -255,7 +255,7 @@ static void test_lane_read__tells_a_lane_that_is_lost(void **state)
     must(client_ok(&w.client, &e, "FLUSHALL"), e);
     appends_as(TAIL_LOST);
     reads_as(TAIL_LOST);
-    gives(ERR_NOT_FOUND, lane_notice(w.link, &w.lane, lanes_writer, &e), e);
+    gives(ERR_LOST, lane_notice(w.link, &w.lane, lanes_writer, &e), e);
     names_the_lane(&e);
     assert_int_equal(lanes_number(&w.client, "EXISTS", &w.lane), 0);
 }
