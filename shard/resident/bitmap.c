@@ -116,6 +116,12 @@ static atomic_word *block_words(const struct bitmap *b, const struct key_place *
     return shard_words(b, place->shard) + (size_t)place->block * b->block_words;
 }
 
+/* The word with the marks of a block: that lies within one page, as both are powers of two. */
+static atomic_word *block_marks(const struct bitmap *b, const struct key_place *place)
+{
+    return shard_marks(b, place->shard) + place->block * (b->block_words / (BITMAP_UNIT / 8)) / 64;
+}
+
 static void clear(uintptr_t from, uintptr_t to)
 {
     for (; from < to; from += 8)
@@ -216,6 +222,7 @@ static void fetch(const struct bitmap *b, const atomic_word *block)
 void bitmap_fetch(const struct bitmap *b, const struct key_place *place)
 {
     fetch(b, block_words(b, place));
+    __builtin_prefetch((const void *)block_marks(b, place), 1, 3);
 }
 
 void bitmap_aim(const struct bitmap *b, struct key_hash hash, struct bitmap_aim *out)
