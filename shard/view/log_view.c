@@ -146,7 +146,7 @@ struct log_id log_view_counted(const struct log_view *v, const struct log_genera
     struct log_id folded = g->folded[lane].position.id;
     bool known = g->counted_lanes == v->lane_count;
     for (unsigned i = 0; i < v->lane_count && known; i++)
-        known = g->counted[i].lane.number == v->lane[i].number && g->counted[i].lane.era == v->lane[i].era;
+        known = g->counted[i].lane.number == v->lane[i].number;
     return known && log_id_compare(g->counted[lane].id, folded) > 0 ? g->counted[lane].id : folded;
 }
 

@@ -213,10 +213,9 @@ static redisReply *asks(const char *what, const char *key, size_t length, const 
     return r;
 }
 
-/* The folder has stored the number of keys, and written half of the shards. */
-static void test_a_folder_that_dies_before_it_stores_positions__has_counted(void **state)
+/* The folder has stored the number of keys, written half of the shards, and pauses. Returns the number. */
+static uint64_t half_folded(void)
 {
-    (void)state;
     struct key_name view, *shard = calloc(SHARDS_MAX, sizeof(*shard));
     redisReply *folded[2],
         **bytes = calloc(SHARDS_MAX, sizeof(*bytes)); /* NOLINT(bugprone-sizeof-expression) */
@@ -253,8 +252,28 @@ static void test_a_folder_that_dies_before_it_stores_positions__has_counted(void
     }
     free(shard);
     free(bytes);
+    return keys;
+}
+
+static void test_a_folder_that_dies_before_it_stores_positions__has_counted(void **state)
+{
+    (void)state;
+    uint64_t keys = half_folded();
     assert_int_equal(counted_late(), keys);
     log_member_go_on(&member[0]);
+}
+
+/* The lane's node gets another replication id, and has lost nothing. */
+static void test_what_was_counted_beyond_the_positions__stays_counted_in_another_era(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    uint64_t keys = half_folded();
+    must(client_ok(&on.client, &e, "DEBUG CHANGE-REPL-ID"), e);
+    log_member_go_on(&member[0]);
+    keys += log_member_added(&member[1], 20 * EACH, BATCH);
+    all_have(keys);
+    assert_int_equal(counted_late(), keys);
 }
 
 /* Whatever a process has counted: from the view's positions on it counts as the view does. */
@@ -386,6 +405,7 @@ int main(void)
         KEYS_TEST(test_three_processes__count_alike),
         KEYS_TEST(test_a_process_that_opens_late__counts_what_came_before),
         KEYS_TEST(test_a_folder_that_dies_before_it_stores_positions__has_counted),
+        KEYS_TEST(test_what_was_counted_beyond_the_positions__stays_counted_in_another_era),
         KEYS_TEST(test_a_count_that_was_wrong__is_put_right_by_the_view),
         KEYS_TEST(test_a_generation_that_was_built__has_its_keys),
         KEYS_TEST(test_rebuilds_and_rollbacks__count_no_key_twice),
