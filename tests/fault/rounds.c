@@ -24,6 +24,8 @@ enum {
     REST_MS = 60000,
     HEAL_MS = 120000,
     ANSWER_MS = 30000,
+    COUNT_MS = 20000,
+    IN_FLIGHT = 16, /* adds that began before the first count, and end behind it */
     PROGRESS_US = 20 * 1000 * 1000
 };
 
@@ -137,6 +139,44 @@ static enum err check_everywhere(struct rounds *r, struct error *e)
     return err;
 }
 
+/* False: no answer. */
+static bool card(struct world *w, unsigned i, uint64_t *keys)
+{
+    struct client c;
+    struct error e;
+    if (client_open(&c, w->daemon[i].port, WORLD_REPLY_MS, &e) != ERR_OK)
+        return false;
+    redisReply *r = client_command(&c, "BF.CARD " WORLD_FILTER);
+    bool answered = r != NULL && r->type == REDIS_REPLY_INTEGER;
+    *keys = answered ? (uint64_t)r->integer : 0;
+    freeReplyObject(r);
+    client_close(&c);
+    return answered;
+}
+
+/* All coordinators count the same number of keys, but for those that are added while they are asked. */
+static enum err counts_agree(struct rounds *r, struct error *e)
+{
+    uint64_t until = clock_mono_us() + COUNT_MS * 1000ull, spread = UINT64_MAX, added = 0;
+    while (spread > added + IN_FLIGHT && clock_mono_us() < until) {
+        uint64_t keys, least = UINT64_MAX, most = 0, end = ledger_end(r->ledger);
+        bool answered = true;
+        for (unsigned i = 0; answered && i < r->world.coordinators; i++) {
+            answered = card(&r->world, i, &keys);
+            least = keys < least ? keys : least;
+            most = keys > most ? keys : most;
+        }
+        added = ledger_end(r->ledger) - end;
+        spread = answered ? most - least : UINT64_MAX;
+        if (spread > added + IN_FLIGHT)
+            clock_sleep_us(TICK_US);
+    }
+    if (spread > added + IN_FLIGHT)
+        return error_set(e, ERR_TIMEOUT, "counts of coordinators differ by %" PRIi64 " keys after %d ms",
+                         (int64_t)spread, COUNT_MS);
+    return ERR_OK;
+}
+
 static double seconds_since(uint64_t then)
 {
     return (double)(clock_mono_us() - then) / 1e6;
@@ -160,6 +200,8 @@ static enum err recover(struct rounds *r, double *rest, double *heal, struct err
     *heal = seconds_since(began);
     if (err == ERR_OK)
         err = check_everywhere(r, e);
+    if (err == ERR_OK)
+        err = counts_agree(r, e);
     r->healed += rebuilds > 0;
     greater(&r->worst_rest, *rest);
     greater(&r->worst_heal, *heal);
