@@ -33,7 +33,11 @@ static void mark_page(struct bitmap *b, uint32_t shard, uint32_t page, uint64_t 
 static void copy(struct bitmap *b, struct dirty_batch *out, uint32_t offset, uint32_t length)
 {
     const atomic_word *from = b->words + ((size_t)out->shard * b->shard_bytes + offset) / 8;
-    out->piece[out->count++] = (struct dirty_piece){.offset = offset, .length = length};
+    struct dirty_piece *last = out->count > 0 ? &out->piece[out->count - 1] : NULL;
+    if (last != NULL && last->offset + last->length == offset)
+        last->length += length;
+    else
+        out->piece[out->count++] = (struct dirty_piece){.offset = offset, .length = length};
     for (uint32_t i = 0; i < length / 8; i++) {
         uint64_t value = atomic_load_explicit(&from[i], memory_order_acquire); /* acquire: the stamp is looked
                                                                                 * at afterwards */
@@ -118,9 +122,12 @@ bool dirty_copy(struct bitmap *b, uint32_t shard, uint32_t *page, struct dirty_b
 void dirty_put_back(struct bitmap *b, const struct dirty_batch *batch)
 {
     for (unsigned i = 0; i < batch->count; i++) {
-        uint32_t unit = batch->piece[i].offset / BITMAP_UNIT;
-        unsigned units = batch->piece[i].length / BITMAP_UNIT;
-        mark_page(b, batch->shard, unit / PAGE_UNITS, all_units(units) << unit % PAGE_UNITS);
+        uint32_t unit = batch->piece[i].offset / BITMAP_UNIT, left = batch->piece[i].length / BITMAP_UNIT;
+        for (unsigned some; left > 0; unit += some, left -= some) {
+            unsigned at = unit % PAGE_UNITS;
+            some = left < PAGE_UNITS - at ? left : PAGE_UNITS - at;
+            mark_page(b, batch->shard, unit / PAGE_UNITS, all_units(some) << at);
+        }
     }
 }
 

@@ -27,7 +27,7 @@ struct dirty_piece {
 
 struct dirty_batch {
     uint32_t shard;
-    unsigned count;  /* number of pieces; they are in order, and pieces of one page do not touch */
+    unsigned count;  /* number of pieces; they are in order, and do not touch */
     uint32_t length; /* number of bytes */
     struct dirty_piece piece[DIRTY_PIECES_MAX];
     uint8_t bytes[DIRTY_BATCH_BYTES]; /* of all pieces, one after the other */
