@@ -8,9 +8,6 @@
 #include "shard/redis/nodes/cluster.h"
 #include "shard/resident/dirty.h"
 
-/* The wait for a process with all shards in memory, if no writer is registered. */
-enum { NOBODY_US = 2 * 1000 * 1000 };
-
 /* The waits for registered writers, in graces, if this process is none: long enough for them to be put in
  * doubt, and for who has all shards in memory to come first. */
 enum { ALL_GRACES = 2, PARTLY_GRACES = 4 };
@@ -170,7 +167,7 @@ static enum err wait_for_writer(struct control *c, struct error *e)
     const struct held *h = control_held_of(c, c->view->current);
     struct log_left last = last_left(c);
     bool may_write = has_all(c, h) && knows_left(c, h, &last);
-    if (!may_write && clock_mono_us() >= c->eras_since + NOBODY_US)
+    if (!may_write && clock_mono_us() >= c->eras_since + control_wait_us(c))
         return ERR_OK;
     if (may_write)
         atomic_store(&c->filter->wants_writer, true);

@@ -210,6 +210,9 @@ MUST_CHECK enum err control_load_some(struct control *c, struct held *h, bool *f
 MUST_CHECK enum err control_join(void *arg, const struct writer_token *token, struct error *e);
 
 /* --- control_lost.c --- */
+/* How long to wait for other processes that may have in memory what this one has not, also for those that are
+ * no writers and seldom load the view. */
+uint64_t control_wait_us(const struct control *c);
 /* Say in the view which shards were missed; make those again that are missing and in memory. */
 MUST_CHECK enum err control_mend_shards(struct control *c, struct error *e);
 /* True if shards are lost that other processes may have in memory, and make again when they load the view: a

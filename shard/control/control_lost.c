@@ -8,9 +8,7 @@
 
 enum { LOOK_AGAIN_US = 1000 * 1000 };
 
-/* How long to wait for other processes that can make the shards again, also for those that are no writers and
- * seldom load the view. */
-static uint64_t wait_us(const struct control *c)
+uint64_t control_wait_us(const struct control *c)
 {
     return (LOOK_RARELY + 1) * c->look_interval_us;
 }
@@ -73,9 +71,9 @@ static bool is_same(const struct log_lost *a, const struct log_lost *b)
  * time to make them. */
 static enum err lack(struct control *c, uint64_t now, struct error *e)
 {
-    c->lacks_shards = now >= c->lost_since + wait_us(c);
+    c->lacks_shards = now >= c->lost_since + control_wait_us(c);
     if (!c->lacks_shards)
-        c->lost_again = c->lost_since + wait_us(c);
+        c->lost_again = c->lost_since + control_wait_us(c);
     return c->lacks_shards
                ? lost_lack(c->redis, &c->filter->names, &c->lost, c->filter->writer, c->has_shards, e)
                : ERR_OK;
@@ -141,5 +139,5 @@ bool control_waits_for_shards(const struct control *c)
     bool is_lost = lost_of(c) != NULL;
     if (is_lost && now >= c->lost_again)
         log_filter_look(c->filter);
-    return is_lost && now < c->lost_since + wait_us(c);
+    return is_lost && now < c->lost_since + control_wait_us(c);
 }

@@ -186,6 +186,18 @@ static bool has_taken(void)
     return has;
 }
 
+/* A process that looks at the view every @look_us, if it is registered. */
+static void opens(struct log_member *m, uint64_t look_us)
+{
+    struct error e = {""};
+    const struct log_member_options o = {.nodes = &on.nodes,
+                                         .names = &on.names,
+                                         .memory = UINT64_MAX,
+                                         .timeout_ms = ERAS_GUARD_MS,
+                                         .look_interval_us = look_us};
+    must(log_member_open(m, &o, &e), e);
+}
+
 /* No process has the keys that the writer added. */
 static void test_keys_of_a_writer_that_left__are_not_absent_after_a_failover(void **state)
 {
@@ -195,7 +207,7 @@ static void test_keys_of_a_writer_that_left__are_not_absent_after_a_failover(voi
     note(&past);
     adds_folds_and_leaves();
     go_back(&past);
-    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, false);
+    opens(&m, PAUSE_US / 6);
     assert_int_equal(log_member_count(&m, 0, KEYS, KEY_MAYBE), KEYS);
     assert_true(has_taken());
     assert_true(on.view->degraded);
@@ -225,6 +237,31 @@ static void test_keys_of_a_writer_that_left__are_written_by_who_has_them(void **
     assert_int_equal(log_member_count(&late, 0, KEYS, KEY_PRESENT), KEYS);
     log_member_close(&late);
     log_member_close(&m);
+}
+
+/* Of two processes that only check, the one that has all shards in memory looks at the view later. */
+static void test_who_has_nothing__waits_for_who_only_checks(void **state)
+{
+    struct past past;
+    struct log_member all, late;
+    struct log_status s = {.version = 0};
+    (void)state;
+    opens(&all, PAUSE_US);
+    assert_true(log_member_count(&all, KEYS, KEYS, KEY_ABSENT) > KEYS - 3);
+    note(&past);
+    adds_folds_and_leaves();
+    uint64_t until = clock_mono_us() + ERAS_GUARD_MS * UINT64_C(1000);
+    for (log_filter_look(all.filter); s.version != on.view->version && clock_mono_us() < until;
+         clock_sleep_us(1000))
+        control_status(all.control, &s);
+    clock_sleep_us(PAUSE_US); /* it has read the tail by then, so it knows of who left */
+    go_back(&past);
+    opens(&late, PAUSE_US);
+    assert_int_equal(log_member_count(&late, 0, KEYS, KEY_PRESENT), KEYS);
+    assert_true(has_taken());
+    assert_false(on.view->degraded);
+    log_member_close(&late);
+    log_member_close(&all);
 }
 
 /* The id of the lane's last entry. */
@@ -570,6 +607,7 @@ int main(void)
         ERAS_TEST(test_a_shard_that_nobody_can_write__degrades_the_filter),
         ERAS_TEST(test_keys_of_a_writer_that_left__are_not_absent_after_a_failover),
         ERAS_TEST(test_keys_of_a_writer_that_left__are_written_by_who_has_them),
+        ERAS_TEST(test_who_has_nothing__waits_for_who_only_checks),
         ERAS_TEST(test_a_generation_that_is_read_no_more__is_not_written),
         ERAS_TEST(test_what_was_written__is_not_written_again),
         ERAS_TEST(test_writers__write_one_after_the_other),
