@@ -52,7 +52,7 @@ static uint64_t missing(void)
     return compare_missing_total(c);
 }
 
-/* A build whose rows are flushed, and keys that were added later. */
+/* A build whose rows are flushed, and keys that were added later: it has read them, and not written. */
 static void builds(void)
 {
     struct error e = {""};
@@ -60,6 +60,7 @@ static void builds(void)
     log_rows(&a, 0, ROWS);
     must(build_checkpoint(a.build, "all", 3, &e), e);
     log_add(OTHERS, SOME);
+    must(build_follow(a.build, &e), e);
     must(log_input_init_build(&input, a.builder, &e), e);
 }
 
