@@ -175,8 +175,8 @@ enum err build_follow(struct build *b, struct error *e)
 {
     struct error why;
     enum err code = builder_follow(b->builder, put_entry, b, e);
-    enum err ended = build_page_end(b, b->o.writers, &why);
-    return code == ERR_OK && ended != ERR_OK ? error_set(e, ended, "%s", why.text) : code;
+    enum err ended = build_page_end(b, b->o.writers, code == ERR_OK ? e : &why);
+    return code == ERR_OK ? ended : code;
 }
 
 /* --- figures --- */

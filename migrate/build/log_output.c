@@ -8,8 +8,7 @@
 enum {
     PIECE_BYTES = 256 << 10, /* one read command covers at most these bytes */
     UNIT = 64,
-    NEAR = 2 * UNIT,   /* changes that are this close are written as one piece */
-    PIECES_MAX = 1000, /* one script call writes at most these pieces */
+    NEAR = 2 * UNIT, /* changes that are this close are written as one piece */
     PERIODIC_US = 50 * 1000
 };
 
@@ -91,21 +90,20 @@ static enum err send_writes(struct log_output *o, unsigned slot, struct error *e
     struct fold *f = &o->builder->fold;
     const struct geometry *g = geometry_of(o);
     uint32_t bytes = geometry_shard_bytes(g), at = 0, length = 0, sum = 0;
-    unsigned pieces = 0;
     enum err code = ERR_OK;
     while (code == ERR_OK) {
         bool found = next_piece(o->had, o->slot[slot].bits, bytes, FOLD_WRITE_BYTES - sum, &at, &length);
-        if (found && pieces++ == 0)
+        if (found && sum == 0)
             fold_begin(f, o->layer, o->slot[slot].shard);
         if (found) {
             fold_piece(f, (uint64_t)header_bytes(g) + at, o->had + at, length);
             at += length;
             sum += length;
         }
-        if (pieces > 0 && (!found || sum == FOLD_WRITE_BYTES || pieces == PIECES_MAX)) {
+        if (sum > 0 && (!found || sum == FOLD_WRITE_BYTES)) {
             code = fold_send(f, o->layer, o->slot[slot].shard, e);
             o->slot[slot].scripts++;
-            pieces = sum = 0;
+            sum = 0;
         }
         if (!found)
             break;

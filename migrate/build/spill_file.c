@@ -14,12 +14,12 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { MAGIC = 0x54425350, EXTENTS_MIN = 64 };
+enum { EXTENTS_MIN = 64 };
 
 static const uint32_t NONE = UINT32_MAX; /* no extent */
 
 _Static_assert(SPILL_CHUNK_BYTES_MAX <= SPILL_EXTENT_BYTES, "a chunk lies in one extent");
-_Static_assert(sizeof(struct spill_chunk) == 32, "no holes that a checksum would cover");
+_Static_assert(sizeof(struct spill_chunk) == 24, "no holes that a checksum would cover");
 
 /* A piece of the file, used by one partition: number i begins at i * SPILL_EXTENT_BYTES. */
 struct extent {
@@ -199,9 +199,7 @@ enum err spill_file_append(struct spill_file *f, uint32_t partition, struct spil
                            struct error *e)
 {
     size_t bytes = chunk_bytes(chunk);
-    chunk->magic = MAGIC;
     chunk->partition = partition;
-    chunk->zero = 0;
     if (!reserve(f, partition, (uint32_t)bytes, &chunk->offset))
         return error_set(e, ERR_NOMEM, "spill: out of memory");
     chunk->checksum = checksum_of(chunk);
@@ -234,8 +232,8 @@ static enum err read_all(struct spill_file *f, uint8_t *to, size_t left, uint64_
 /* True if @chunk, with @left bytes left in its extent, is what was written at @offset. */
 static bool is_whole(const struct spill_chunk *chunk, size_t left, uint32_t partition, uint64_t offset)
 {
-    return left >= sizeof(*chunk) && chunk->magic == MAGIC && chunk->partition == partition &&
-           chunk->offset == offset && chunk->count <= (left - sizeof(*chunk)) / sizeof(chunk->hashes[0]) &&
+    return left >= sizeof(*chunk) && chunk->partition == partition && chunk->offset == offset &&
+           chunk->count <= (left - sizeof(*chunk)) / sizeof(chunk->hashes[0]) &&
            chunk->checksum == checksum_of(chunk);
 }
 

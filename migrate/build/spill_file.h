@@ -13,10 +13,8 @@
 /* A chunk as written: this header, then @count hashes. The caller leaves room for the header. */
 struct spill_chunk {
     uint64_t checksum; /* XXH3-64 of the rest of the chunk */
-    uint32_t magic;
     uint32_t partition;
     uint32_t count;
-    uint32_t zero;
     uint64_t offset; /* the chunk's place in the file */
     struct key_hash hashes[];
 };

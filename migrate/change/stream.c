@@ -126,8 +126,7 @@ enum err stream_create_slot(struct stream *s, bool *created, char lsn[LSN_TEXT],
         return err;
     err = create(s, lsn, e);
     *created = err == ERR_OK;
-    bool raced = err == ERR_CONFIG && strcmp(connection_state(s->connection), "42710") == 0;
-    return raced ? use(s, &found, lsn, e) : err; /* duplicate_object */
+    return err;
 }
 
 /* --- starting --- */

@@ -379,7 +379,7 @@ static void begin_batch(struct client *c, const struct key_command *k)
 static size_t known(const struct request *r)
 {
     size_t end = r->written;
-    if (r->done || r->op == NULL || r->commands == 1)
+    if (r->op == NULL || r->commands == 1)
         return end;
     while (end < r->commands && key_operation_found(r->op, end))
         end++;

@@ -270,7 +270,6 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
         c->histories.count == 0 || (c->view->history_count > 0 && c->view->history[0] == c->histories.id[0]);
     if (c->view->version < c->version && is_same) {
         c->went_back = true;
-        atomic_store(&f->term, 0);
         c->writes_again = true;
         c->back_eras = control_eras_sum(c->view);
     }

@@ -243,7 +243,7 @@ static bool is_alone(const struct control *c)
     const struct log_filter *f = c->filter;
     const struct log_view *v = c->view;
     const struct held *h = f->slot[f->current];
-    return v->lane_count == 1 && v->slot[v->current ^ 1].shape.number == 0 && !v->degraded && !c->went_back &&
+    return v->lane_count == 1 && v->slot[v->current ^ 1].shape.number == 0 && !v->degraded &&
            f->slot[f->current ^ 1] == NULL && h != NULL && !h->stale &&
            h->shape.number == v->slot[v->current].shape.number && atomic_load(&f->notices) == c->notices;
 }

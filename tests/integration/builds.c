@@ -118,3 +118,24 @@ void builds_find(uint32_t shard)
 {
     move(shard, false);
 }
+
+static void tag(uint32_t shard, uint16_t tag)
+{
+    const struct geometry *g = &builds.builder->shape.layers[0].geometry;
+    const char bytes[2] = {(char)(tag >> 8), (char)tag};
+    struct key_name name;
+    names_log_shard(&log_names, (struct shard_id){builds.builder->shape.number, 0, shard}, &name);
+    unsigned at = header_bytes(g) + (g->blocks - 1) * g->block_bits / 8;
+    (void)servers_integer(&log_servers, shard % 2, "SETRANGE %b %u %b", name.text, name.length, at, bytes,
+                          sizeof(bytes));
+}
+
+void builds_spoil(uint32_t shard)
+{
+    tag(shard, builds.builder->fold.tag ^ 1);
+}
+
+void builds_mend(uint32_t shard)
+{
+    tag(shard, builds.builder->fold.tag);
+}

@@ -50,4 +50,7 @@ void builds_all_there(uint64_t first, unsigned count);
 /* Rename a shard, so that it counts as lost, and back. */
 void builds_lose(uint32_t shard);
 void builds_find(uint32_t shard);
+/* Give the last block of a shard another tag, and its own. */
+void builds_spoil(uint32_t shard);
+void builds_mend(uint32_t shard);
 #endif

@@ -17,10 +17,9 @@ struct caller {
     struct view scratch;
 };
 
-enum err drop_call(const struct nodes *nodes, const char *prefix, enum drop_call_when when, struct error *e)
+static enum err call(const struct nodes *nodes, const char *prefix, enum drop_when when, uint64_t seen,
+                     struct error *e)
 {
-    static const enum drop_when whens[] = {
-        [CALL_NOW] = DROP_NOW, [CALL_IF_DUE] = DROP_IF_DUE, [CALL_IF_BEGUN] = DROP_IF_BEGUN};
     struct caller *c = calloc(1, sizeof(*c));
     char *own = strdup(prefix);
     if (c == NULL || own == NULL)
@@ -28,6 +27,8 @@ enum err drop_call(const struct nodes *nodes, const char *prefix, enum drop_call
     c->service.nodes = *nodes;
     (void)snprintf(c->service.owner, sizeof(c->service.owner), "caller");
     c->service.watch = filter_states_new();
+    if (seen != 0)
+        filter_states_on_seen(c->service.watch, "f", 1, seen);
     c->config.prefix = own;
     (void)snprintf(c->service.prefix, sizeof(c->service.prefix), "%s", own);
     c->config.shard_bytes = SHARD_BYTES;
@@ -41,7 +42,7 @@ enum err drop_call(const struct nodes *nodes, const char *prefix, enum drop_call
                                       .threads = 1};
     enum err code = filters_new(&c->service.logs, &o, e);
     if (code == ERR_OK)
-        code = filter_drop(&c->service, &c->config, &c->handle, &c->scratch, "f", 1, whens[when], e);
+        code = filter_drop(&c->service, &c->config, &c->handle, &c->scratch, "f", 1, when, e);
     filters_free(c->service.logs, LEAVE_MS);
     sync_client_free(c->handle.redis);
     handle_fini(&c->handle);
@@ -49,4 +50,16 @@ enum err drop_call(const struct nodes *nodes, const char *prefix, enum drop_call
     free(own);
     free(c);
     return code;
+}
+
+enum err drop_call(const struct nodes *nodes, const char *prefix, enum drop_call_when when, struct error *e)
+{
+    static const enum drop_when whens[] = {
+        [CALL_NOW] = DROP_NOW, [CALL_IF_DUE] = DROP_IF_DUE, [CALL_IF_BEGUN] = DROP_IF_BEGUN};
+    return call(nodes, prefix, whens[when], 0, e);
+}
+
+enum err drop_call_seen(const struct nodes *nodes, const char *prefix, uint64_t seen, struct error *e)
+{
+    return call(nodes, prefix, DROP_NOW, seen, e);
 }

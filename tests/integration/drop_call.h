@@ -11,4 +11,7 @@ enum drop_call_when { CALL_NOW, CALL_IF_DUE, CALL_IF_BEGUN };
 
 MUST_CHECK enum err drop_call(const struct nodes *nodes, const char *prefix, enum drop_call_when when,
                               struct error *e);
+/* As drop_call() with CALL_NOW, by a process that has seen incarnation @seen of the filter. */
+MUST_CHECK enum err drop_call_seen(const struct nodes *nodes, const char *prefix, uint64_t seen,
+                                   struct error *e);
 #endif

@@ -107,6 +107,17 @@ static void test_build_flush__forgets_nothing_where_a_shard_is_lost(void **state
     }
 }
 
+static void test_build_flush__forgets_nothing_where_a_block_has_another_tag(void **state)
+{
+    builds_make(builds_options(state));
+    builds_put(0, 0, KEYS);
+    builds_spoil(1);
+    builds_flush_gives(ERR_LOST);
+    builds_mend(1);
+    builds_flush();
+    builds_all_there(0, KEYS);
+}
+
 static void test_build_flush__forgets_nothing_where_redis_refuses(void **state)
 {
     builds_make(builds_options(state));
@@ -220,6 +231,7 @@ int main(void)
         BOTH(test_build_take_count__counts_new_keys),
         BOTH(test_build_flush__forgets_nothing_where_redis_does_not_answer),
         BOTH(test_build_flush__forgets_nothing_where_a_shard_is_lost),
+        BOTH(test_build_flush__forgets_nothing_where_a_block_has_another_tag),
         BOTH(test_build_flush__forgets_nothing_where_redis_refuses),
         BOTH(test_build_flush__forgets_nothing_where_it_is_stopped),
         MEMORY(test_build_new__says_what_it_needs),

@@ -300,8 +300,8 @@ static void after_all(void **state)
     if (*state == NULL) {
         load();
         put(0, 0, KEYS);
-        put(1, ABSENT, 200);
     }
+    put(1, ABSENT, 200); /* spilled: behind what the finish that failed has left */
     finish();
     missing_are(200);
     assert_int_equal(compare_tested(c), KEYS + 200);
@@ -309,10 +309,8 @@ static void after_all(void **state)
 
 static void before_all(void **state)
 {
-    if (*state != NULL) {
+    if (*state != NULL)
         put(0, 0, KEYS);
-        put(1, ABSENT, 200);
-    }
 }
 
 static void test_compare__of_a_lost_shard_is_no_answer(void **state)
@@ -322,15 +320,9 @@ static void test_compare__of_a_lost_shard_is_no_answer(void **state)
     builds_lose(2);
     reading_gives(state, ERR_LOST);
     builds_find(2);
-    const struct geometry *g = &builds.builder->shape.layers[0].geometry;
-    struct key_name name;
-    names_log_shard(&log_names, (struct shard_id){builds.builder->shape.number, 0, 3}, &name);
-    unsigned at = header_bytes(g) + (g->blocks - 1) * g->block_bits / 8;
-    const char tag[2] = {(char)(builds.builder->fold.tag >> 8), (char)builds.builder->fold.tag};
-    (void)servers_integer(&log_servers, 1, "SETRANGE %b %u %b", name.text, name.length, at, "\1\1",
-                          (size_t)2);
-    reading_gives(state, ERR_LOST); /* the last block has another tag */
-    (void)servers_integer(&log_servers, 1, "SETRANGE %b %u %b", name.text, name.length, at, tag, (size_t)2);
+    builds_spoil(3);
+    reading_gives(state, ERR_LOST);
+    builds_mend(3);
     after_all(state);
 }
 

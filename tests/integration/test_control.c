@@ -454,48 +454,68 @@ static void test_verify__says_what_is_missing_and_why_and_adds_it(void **state)
     assert_non_null(strstr(text, "verification"));
 }
 
-/* The new generation loses bits before the switch: the switch must be refused. */
-static void test_verify__refuses_a_generation_that_lacks_an_old_row(void **state)
+/* Set all bytes of each shard of the generation that is built, beside @current, to @byte, but not the tags,
+ * nor the first block, which is the header. */
+static void fill_shards(int64_t current, int byte)
 {
-    (void)state;
-    struct error e = {""};
-    struct client redis = {0};
-    int64_t before = fixture_generation(&fixture, 0);
-    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " HOLD FULL");
-    fixture_wait(&fixture, 0, "job_step", "hold");
-    /* Clears every bit of each shard of the new generation, but not the tags, nor the first block, which is
-     * the header. */
-    static const char clear[] =
-        "local n = 0 for _, k in ipairs(redis.call('KEYS', 'twinbloom:{short-link.' .. ARGV[1] .. "
-        "'.*}:*')) do "
-        "if redis.call('TYPE', k).ok == 'string' then "
+    static const char fill[] =
+        "local n = 0 for _, k in ipairs(redis.call('KEYS', 'twinbloom:{short-link.*.*}:*')) do "
+        "if redis.call('TYPE', k).ok == 'string' and not string.find(k, 'k.' .. ARGV[1] .. '.', 1, true) "
+        "then "
         "local size = redis.call('STRLEN', k) local block = tonumber(ARGV[2]) / 8 local at = block "
         "local t = redis.call('GETRANGE', k, at, at + 1) "
-        "redis.call('SETRANGE', k, at, string.rep(t .. string.rep('\\0', block - 2), (size - at) / block)) "
+        "local filled = t .. string.rep(string.char(ARGV[3]), block - 2) "
+        "redis.call('SETRANGE', k, at, string.rep(filled, (size - at) / block)) "
         "n = n + 1 end end "
         "return n";
-    int64_t bits = 0, cleared = 0;
+    struct error e = {""};
+    struct client redis = {0};
+    int64_t bits = 0, filled = 0;
     must(client_status_number(&fixture.client[0], FILTER, "block_bits", &bits, &e), e);
     for (unsigned i = 0; i < 2; i++) {
         int64_t n = 0;
         must(client_open(&redis, fixture.redis[i].port, 5000, &e), e);
-        must(client_integer(&redis, &n, &e, "EVAL %s 0 %lld %lld", clear, (long long)before + 1,
-                            (long long)bits),
+        must(client_integer(&redis, &n, &e, "EVAL %s 0 %lld %lld %d", fill, (long long)current,
+                            (long long)bits, byte),
              e);
-        cleared += n;
+        filled += n;
         client_close(&redis);
     }
-    assert_true(cleared > 0);
+    assert_true(filled > 0);
+}
+
+/* The bits of the new generation change before the switch: it must be refused. */
+static void refuses_to_switch(int byte, const char *why)
+{
+    struct error e = {""};
+    int64_t before = fixture_generation(&fixture, 0);
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " HOLD FULL");
+    fixture_wait(&fixture, 0, "job_step", "hold");
+    fill_shards(before, byte);
     fixture_ask(&fixture, 0, "TB.CUTOVER " FILTER);
     fixture_wait(&fixture, 0, "job_state", "failed");
     char text[600];
     must(client_status(&fixture.client[0], FILTER, "job_error", text, sizeof(text), &e), e);
-    assert_non_null(strstr(text, "older than the build"));
-    must(client_status(&fixture.client[0], FILTER, "job_verify_missing_keys", text, sizeof(text), &e), e);
-    assert_true(strlen(text) > 0);
+    assert_non_null(strstr(text, why));
     assert_int_equal(fixture_generation(&fixture, 0), before);
     assert_status(0, "phase", "STEADY");
     present_everywhere(0, ROWS);
+}
+
+static void test_verify__refuses_a_generation_that_lacks_an_old_row(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char text[600];
+    refuses_to_switch(0, "older than the build");
+    must(client_status(&fixture.client[0], FILTER, "job_verify_missing_keys", text, sizeof(text), &e), e);
+    assert_true(strlen(text) > 0);
+}
+
+static void test_verify__refuses_a_generation_that_says_yes_too_often(void **state)
+{
+    (void)state;
+    refuses_to_switch(255, "is over the promised");
 }
 
 enum { PLACES = 16 /* JOBS_MAX of the runner */ };
@@ -578,6 +598,7 @@ int main(void)
         TEST(test_abort__of_a_verification_keeps_no_rebuild_from_starting),
         TEST(test_verify__says_what_is_missing_and_why_and_adds_it),
         TEST(test_verify__refuses_a_generation_that_lacks_an_old_row),
+        TEST(test_verify__refuses_a_generation_that_says_yes_too_often),
         TEST(test_grace__lets_other_filters_be_built),
     };
     return fixture_run_tests(&fixture, &options, tests);

@@ -365,6 +365,34 @@ static void test_filter_drop__of_a_record_keeps_the_name_of_a_lost_filter(void *
     }
 }
 
+/* A controller finds neither a view nor a record of a filter that was made after a deletion, and then lost.
+ */
+static void test_filter_drop__of_one_deleted_before_keeps_the_name_of_a_lost_filter(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    make();
+    name_it();
+    must(drop_now(&w, w.link, &e), e);
+    make();
+    name_it();
+    assert_int_equal(servers_integer(&w.servers, 0, "DEL " VIEW), 1);
+    gives(ERR_NOT_FOUND, drop_if_begun(&w, w.link, &e), e);
+    assert_true(is_named_everywhere());
+}
+
+/* Another process has deleted what this one has seen. */
+static void test_filter_drop__of_what_was_deleted_elsewhere_makes_none_in_its_place(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    make();
+    must(log_view_load(w.link, &w.names, &w.view, &e), e);
+    must(drop_now(&w, w.link, &e), e);
+    gives(ERR_NOT_FOUND, drop_call_seen(&w.nodes, PREFIX, w.view.incarnation, &e), e);
+    must(drop_call_seen(&w.nodes, PREFIX, w.view.incarnation + 1, &e), e); /* that one was lost */
+}
+
 #define FRESH(name) cmocka_unit_test_setup_teardown(name, begin, teardown)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
@@ -382,6 +410,8 @@ int main(void)
         FRESH(test_filter_drop__removes_what_a_killed_maker_has_left),
         FRESH(test_filter_drop__removes_what_a_killed_deleter_has_left),
         FRESH(test_filter_drop__of_a_record_keeps_the_name_of_a_lost_filter),
+        FRESH(test_filter_drop__of_one_deleted_before_keeps_the_name_of_a_lost_filter),
+        FRESH(test_filter_drop__of_what_was_deleted_elsewhere_makes_none_in_its_place),
     };
     int failed = cmocka_run_group_tests_name("drop", tests, start, stop);
     if (getenv("TWINBLOOM_TEST_CLUSTER") == NULL) /* a list of nodes, behind a proxy */

@@ -177,6 +177,21 @@ static void test_control_ask__asks_nothing_of_another_job(void **state)
     assert_string_equal(servers_text(&servers, 0, "HGET " KEY("job") " rollback"), "1");
 }
 
+/* The mutex of a driver that was killed has expired; its record says that it runs. */
+static void test_control_ask__finds_no_job_where_the_mutex_is_gone(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    (void)servers_integer(
+        &servers, 0,
+        "HSET " KEY("view") " format %d bloom_filter_current_index 0 generation0 %s generation1 %s",
+        VIEW_FORMAT, "number=2 seed=0000000000000001 built=1 capacity=10 rate=0.01", "");
+    (void)servers_integer(&servers, 0, "HSET " KEY("job") " state running token 6 id 77");
+    assert_int_equal(servers_integer(&servers, 0, "DEL " KEY("expansion_flag")), 1);
+    gives(ERR_CONFLICT, control_ask(&f.handle, WISH_PAUSE, 0, 77, &e), e);
+    assert_string_equal(e.text, "no job is running");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -188,6 +203,7 @@ int main(void)
         TEST(test_finish__writes_a_line_that_is_read_back),
         TEST(test_control_ask__refuses_a_rollback_to_what_was_never_built),
         TEST(test_control_ask__asks_nothing_of_another_job),
+        TEST(test_control_ask__finds_no_job_where_the_mutex_is_gone),
         TEST(test_control_unfinished__is_the_job_of_a_view_with_two_generations),
     };
     return cmocka_run_group_tests(tests, start, stop);

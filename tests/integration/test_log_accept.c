@@ -149,11 +149,40 @@ static void test_accept__by_one_that_wakes_makes_nothing_up(void **state)
     }
 }
 
+/* Another process draws a token, finds the shard lost once more, and says so in the view, which says that of
+ * it already. */
+static void test_accept__under_an_earlier_token_accepts_no_later_loss(void **state)
+{
+    static struct life_sleeper s;
+    static const struct log_lost lost = {.generation = 1, .shard = SHARD};
+    struct error e = {""};
+    struct fold f;
+    bool slept = true;
+    (void)state;
+    for (uint64_t n = 1; slept; n++) {
+        begin();
+        slept = life_put_to_sleep(&s, &w, accept_loss, n, PROXY_BEFORE);
+        if (slept) {
+            delete_shard();
+            fold_init(&f, w.link, &w.names, 1);
+            must(fold_draw(&f, 1, &e), e);
+            fold_fini(&f);
+            must(lost_say(w.link, &w.names, &lost, &e), e);
+        }
+        enum err code = life_wake(&s);
+        assert_true(code == ERR_OK || code == ERR_LOST || code == ERR_FENCED);
+        must(log_view_load(w.link, &w.names, &w.view, &e), e);
+        assert_true(w.view.slot[1].lost.generation == 1 || is_there());
+        life_end(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accept__again_after_it_was_killed),
         cmocka_unit_test(test_accept__by_one_that_wakes_makes_nothing_up),
+        cmocka_unit_test(test_accept__under_an_earlier_token_accepts_no_later_loss),
     };
     return cmocka_run_group_tests_name("accepting a loss, two nodes", tests, start, stop);
 }

@@ -7,6 +7,7 @@
 
 #include "migrate/verify/compare.h"
 #include "migrate/verify/log_input.h"
+#include "service/filters/log_shards.h"
 #include "shard/filter/block.h"
 
 enum { ROWS = 8000, OTHERS = 1000000 /* keys that are only in the lane */, ABSENT = 2000000, SOME = 100 };
@@ -52,7 +53,7 @@ static uint64_t missing(void)
     return compare_missing_total(c);
 }
 
-/* A build whose rows are flushed, and keys that were added later. */
+/* A build whose rows are flushed, and keys that were added later: it has read them, and not written. */
 static void builds(void)
 {
     struct error e = {""};
@@ -60,6 +61,7 @@ static void builds(void)
     log_rows(&a, 0, ROWS);
     must(build_checkpoint(a.build, "all", 3, &e), e);
     log_add(OTHERS, SOME);
+    must(build_follow(a.build, &e), e);
     must(log_input_init_build(&input, a.builder, &e), e);
 }
 
@@ -168,6 +170,23 @@ static void test_log_input__needs_positions(void **state)
     gives(ERR_CONFLICT, log_input_init(&input, a.link, &log_names, log_stored(), slot, &e), e);
 }
 
+/* Its slot has another generation now, or the name another filter. */
+static void test_log_shards__are_those_of_one_generation_of_one_filter(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct log_shards *s = NULL;
+    struct names names = log_names;
+    builds();
+    uint64_t number = log_stored()->slot[log_stored()->current].shape.number;
+    names.incarnation = log_stored()->incarnation;
+    must(log_shards_open(&s, a.link, &names, number, &e), e);
+    log_shards_close(s);
+    gives(ERR_CONFLICT, log_shards_open(&s, a.link, &names, number + 2, &e), e);
+    names.incarnation++;
+    gives(ERR_CONFLICT, log_shards_open(&s, a.link, &names, number, &e), e);
+}
+
 #define LOG_TEST(test) cmocka_unit_test_setup_teardown(test, log_setup, teardown)
 #define SPILLED_TOO(test)                                                                                    \
     LOG_TEST(test),                                                                                          \
@@ -186,6 +205,7 @@ int main(void)
         LOG_TEST(test_compare__names_a_shard_that_is_lost),
         LOG_TEST(test_compare__takes_no_shard_of_another_era),
         LOG_TEST(test_log_input__needs_positions),
+        LOG_TEST(test_log_shards__are_those_of_one_generation_of_one_filter),
     };
     return cmocka_run_group_tests_name("log compare", all, log_start, log_stop);
 }

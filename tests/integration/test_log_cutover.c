@@ -133,6 +133,7 @@ static void test_cutover__whose_record_is_damaged_misses_no_row(void **state)
     (void)state;
     enum { CHANGED = 900000 };
     struct error e = {""};
+    char mode[16];
     fixture_ask(&f, 0, "TB.REBUILD " FILTER " HOLD");
     fixture_wait(&f, 0, "job_step", "hold");
     cut_over_and_die();
@@ -143,6 +144,8 @@ static void test_cutover__whose_record_is_damaged_misses_no_row(void **state)
     must(daemon_launch(&f.daemon[0], &e), e);
     fixture_reconnect(&f, 0);
     fixture_wait(&f, 0, "job_step", "grace");
+    must(client_status(&f.client[0], FILTER, "job_verify_mode", mode, sizeof(mode), &e), e);
+    assert_string_equal(mode, "full"); /* a sample would have the row only because the table is small */
     fixture_all_present(&f, 0, CHANGED, 1);
     fixture_all_present(&f, 0, 0, ROWS);
     char *log = process_log(&f.daemon[0].process);

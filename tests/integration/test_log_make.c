@@ -306,6 +306,23 @@ static void test_make__of_what_is_being_removed_publishes_nothing(void **state)
     life_begin(&w, "f", 1);
 }
 
+/* The filter is published, but the maker is not told so. Then it may run no script any more: it must not take
+ * the filter for one that is to be removed. */
+static void test_make__whose_publication_is_not_told_removes_nothing(void **state)
+{
+    (void)state;
+    static struct life_sleeper s;
+    proxy_count_only(w.proxy, "folded1.0"); /* only the publication has that */
+    assert_true(life_put_to_sleep(&s, &w, life_make, 1, PROXY_AFTER));
+    proxy_count_only(w.proxy, "");
+    assert_string_equal(servers_text(&w.servers, 0, "ACL SETUSER default -eval"), "OK");
+    proxy_release(w.proxy, false);
+    enum err code = life_wake(&s);
+    assert_string_equal(servers_text(&w.servers, 0, "ACL SETUSER default +eval"), "OK");
+    gives(ERR_REFUSED, code, s.e);
+    life_is_whole(&w, 0);
+}
+
 /* --- a view was lost --- */
 
 static void test_make__closes_the_lanes_of_a_view_that_was_lost(void **state)
@@ -446,6 +463,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_make__of_what_is_being_removed_publishes_nothing, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_make__by_one_that_wakes_changes_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_make__whose_publication_is_not_told_removes_nothing, set_up,
+                                        tear_down),
     };
     int failed = cmocka_run_group_tests_name("make", all, start, stop);
     if (getenv("TWINBLOOM_TEST_CLUSTER") == NULL) /* a list of nodes, behind a proxy */

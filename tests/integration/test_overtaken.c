@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A check is repeated because an add before it had to be retried, while a node does not answer. */
+/* A check behind an add that had to be retried, and while a node does not answer. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -9,6 +9,8 @@
 
 #include "tests/lib/proxy.h"
 #include "tests/lib/raw.h"
+
+#define OPTIONS "timeout = 60s\nshard_bytes = 1024\n" /* of Redis */
 
 enum {
     ADDS = 8,
@@ -21,9 +23,9 @@ enum {
 
 static struct proxy *proxy;
 static struct temp_redis redis[2];
-static struct daemon coordinator, other; /* @coordinator meets the silent node */
+static struct daemon coordinator, other; /* @coordinator meets the silent node; @other has memory */
 static struct client full, grower;       /* @full: to the node that refuses writes. @grower: to @other */
-static unsigned silent;                  /* the route of the node that does not answer */
+static unsigned routes[2];               /* of the nodes; the second does not answer @coordinator */
 
 static void start_redis(unsigned i)
 {
@@ -32,22 +34,22 @@ static void start_redis(unsigned i)
     must(temp_redis_start(&redis[i], NULL, &e), e);
     must(client_open(&c, redis[i].port, 10000, &e), e);
     must(client_ok(&c, &e, "ACL SETUSER victim on >secret ~* &* +@all"), e);
+    must(client_ok(&c, &e, "ACL SETUSER other on >secret ~* &* +@all"), e);
     client_close(&c);
 }
 
-static void start_daemon(struct daemon *d, const char *login, uint16_t port)
+static void start_daemon(struct daemon *d, const char *user, const char *redis_options,
+                         const uint16_t ports[2])
 {
     struct error e = {""};
     char nodes[160];
-    (void)snprintf(nodes, sizeof(nodes), "redis://%s127.0.0.1:%u, redis://%s127.0.0.1:%u", login,
-                   redis[0].port, login, port);
+    (void)snprintf(nodes, sizeof(nodes), "redis://%s:secret@127.0.0.1:%u, redis://%s:secret@127.0.0.1:%u",
+                   user, ports[0], user, ports[1]);
     /* A node's timeout is longer than a request's: commands are still under way when their request has
      * ended. */
     must(daemon_start(d,
-                      &(struct daemon_options){.nodes = nodes,
-                                               .service = "threads = 1\ntimeout = 1s\n",
-                                               .redis = "timeout = 60s\nshard_bytes = 1024\n"
-                                                        "resident_memory = 0\n"},
+                      &(struct daemon_options){
+                          .nodes = nodes, .service = "threads = 1\ntimeout = 1s\n", .redis = redis_options},
                       &e),
          e);
 }
@@ -56,13 +58,14 @@ static int setup(void **state)
 {
     (void)state;
     struct error e = {""};
-    uint16_t port;
+    uint16_t ports[2];
     must(proxy_start(&proxy, &e), e);
-    start_redis(0);
-    start_redis(1);
-    must(proxy_add(proxy, WIRE_REDIS, redis[1].port, &silent, &port, &e), e);
-    start_daemon(&coordinator, "victim:secret@", port);
-    start_daemon(&other, "", port);
+    for (unsigned i = 0; i < 2; i++) {
+        start_redis(i);
+        must(proxy_add(proxy, WIRE_REDIS, redis[i].port, &routes[i], &ports[i], &e), e);
+    }
+    start_daemon(&coordinator, "victim", OPTIONS "resident_memory = 0\n", ports);
+    start_daemon(&other, "other", OPTIONS, ports);
     must(client_open(&full, redis[0].port, 10000, &e), e);
     must(client_open(&grower, other.port, 10000, &e), e);
     return 0;
@@ -159,7 +162,7 @@ static void fill(const char *filter)
 static void ask_while_a_node_is_silent(int fd, const char *filter, bool grow)
 {
     const struct timespec pause = {.tv_nsec = FULL_MS * 1000000L};
-    proxy_set(proxy, silent, &(struct proxy_fault){.user = "victim", .swallow = true});
+    proxy_set(proxy, routes[1], &(struct proxy_fault){.user = "victim", .swallow = true});
     refuse_writes(true);
     ask(fd, filter);
     (void)nanosleep(&pause, NULL);
@@ -210,9 +213,39 @@ static void test_check__is_asked_again_of_more_layers_than_before(void **state)
     asked_again("grows", true);
 }
 
+/* An add and a check are under way when another coordinator deletes the filter. The check finds no filter;
+ * the add then makes one. */
+static void test_check__behind_an_add_that_makes_the_filter_again_sees_its_key(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    const struct proxy_fault swallow = {.user = "other", .swallow = true};
+    struct client deleter = {0};
+    int64_t deleted = 0;
+    int fd = raw_open(other.port), later = raw_open(other.port);
+    assert_true(fd >= 0 && later >= 0);
+    must(client_open(&deleter, coordinator.port, 10000, &e), e);
+    make_filter(fd, "deleted");
+    for (unsigned i = 0; i < 2; i++)
+        proxy_set(proxy, routes[i], &swallow);
+    assert_true(raw_puts(fd, "BF.ADD deleted k0\r\nBF.EXISTS deleted k0\r\n"));
+    for (unsigned i = 0; i < 3; i++) { /* the same thread has begun both by then */
+        assert_true(raw_puts(later, "PING\r\n"));
+        assert_true(raw_expect(later, "+PONG\r\n"));
+    }
+    must(client_integer(&deleter, &deleted, &e, "DEL deleted"), e);
+    proxy_lift(proxy);
+    assert_int_equal(deleted, 1);
+    assert_true(raw_expect(fd, ":1\r\n:1\r\n"));
+    client_close(&deleter);
+    raw_close(later);
+    raw_close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_check__behind_an_add_that_makes_the_filter_again_sees_its_key),
         cmocka_unit_test(test_check__is_asked_again_while_its_commands_are_under_way),
         cmocka_unit_test(test_check__is_asked_again_of_more_layers_than_before),
     };

@@ -212,6 +212,31 @@ static void test_spill_seal__can_be_stopped_while_it_waits_for_a_page(void **sta
     keys_came(0, 300, 1);
 }
 
+/* What was put before the first seal comes first, also where none of it was written yet. */
+static void test_spill_seal__can_be_stopped_twice_and_is_the_same_seal(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    put_page(1, 0, 100);
+    end_page(1);
+    put_page(1, 100, 1);
+    for (int i = 0; i < 2; i++) {
+        unsigned calls = 0;
+        struct periodic impatient = {.fn = stop_at_third, .arg = &calls};
+        assert_int_equal(spill_seal(spill, &impatient, &e), ERR_CANCELLED);
+        put_page(0, 200 + 50 * (uint64_t)i, 50);
+        end_page(0);
+    }
+    end_page(1);
+    seal();
+    drain(PARTITIONS);
+    keys_came(0, 101, 1);
+    keys_came(200, 100, 0);
+    seal();
+    drain(PARTITIONS);
+    keys_came(200, 100, 1);
+}
+
 static atomic_bool ended;
 
 static void *end_later(void *arg)
@@ -326,6 +351,7 @@ int main(void)
         TEST(test_spill_seal__does_not_touch_what_was_not_forgotten),
         TEST(test_spill_read__may_be_done_again),
         TEST(test_spill_seal__can_be_stopped_while_it_waits_for_a_page),
+        TEST(test_spill_seal__can_be_stopped_twice_and_is_the_same_seal),
         TEST(test_spill_seal__waits_for_the_end_of_a_page),
         TEST(test_spill__has_room_for_the_most_writers_and_partitions),
         TEST(test_spill_bytes__grow_when_buffers_are_full),
