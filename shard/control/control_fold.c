@@ -301,6 +301,7 @@ static enum err fold_with(struct control *c, struct folder_lane *lanes, struct e
         return code;
     for (unsigned i = 0; i < f->lanes && code == ERR_OK; i++) {
         c->folded_to[i] = lanes[i].position.id;
+        control_note_folded(c, i, lanes[i].position.id);
         lag_folded(&c->per_lane[i].lag, c->folded_to[i]);
         code = trim_folded(c, i, &lanes[i], bytes[i], e);
     }
