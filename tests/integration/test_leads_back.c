@@ -23,6 +23,8 @@ enum {
     WAIT_MS = 8000,
     BREAKS_US = 50000,
     LOOK_US = 5000,
+    SOON_MS = 500,
+    SELDOM_US = 3000000,
     CAPACITY = 3000,
     KEYS = 300
 };
@@ -218,13 +220,13 @@ static void test_a_builder__that_takes_over_at_another_server_begins_anew(void *
 /* --- a fold --- */
 
 /* Wait until the view says that the shards have all entries that there are now. */
-static bool await_folded(void)
+static bool is_folded_within(unsigned ms)
 {
     struct error e = {""};
     struct log_id end;
     struct lane lane;
     redisReply *r;
-    uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000);
+    uint64_t until = clock_mono_us() + ms * UINT64_C(1000);
     bool folded = false;
     must(log_view_load(l, &names, view, &e), e);
     must(log_view_lane_at(view, &names, &nodes, 0, &lane, &e), e);
@@ -237,6 +239,11 @@ static bool await_folded(void)
         clock_sleep_us(LOOK_US);
     }
     return folded;
+}
+
+static bool await_folded(void)
+{
+    return is_folded_within(WAIT_MS);
 }
 
 /* The view of before has the same version, and an earlier position. The lane may have been trimmed beyond. */
@@ -260,6 +267,40 @@ static void test_positions__that_went_back_are_stored_again(void **state)
     log_member_close(&m);
 }
 
+/* The address leads back before anybody has looked. */
+static void test_what_is_folded__at_another_server_is_not_missing(void **state)
+{
+    static struct log_member m, later;
+    struct error e = {""};
+    struct log_status s;
+    const struct log_member_options o = {.nodes = &nodes,
+                                         .names = &names,
+                                         .memory = UINT64_MAX,
+                                         .timeout_ms = REPLY_MS,
+                                         .retain_us = WAIT_MS * UINT64_C(1000),
+                                         .look_interval_us = SELDOM_US,
+                                         .folds = true};
+    (void)state;
+    must(log_member_open(&m, &o, &e), e);
+    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
+    assert_true(await_folded());
+    lead_to_replica(DATA);
+    clock_sleep_us(BREAKS_US);
+    assert_int_equal(log_member_added(&m, KEYS, KEYS), KEYS);
+    control_status(m.control, &s);
+    uint64_t looks = s.looks;
+    bool folded = is_folded_within(SOON_MS);
+    control_status(m.control, &s);
+    print_message("folded there: %d, looks meanwhile: %d\n", folded, (int)(s.looks - looks));
+    proxy_aim(proxy, route[DATA], server[DATA].port);
+    assert_true(await_folded());
+    log_members_open(&later, &nodes, &names, UINT64_MAX, true);
+    assert_int_equal(log_member_count(&later, 0, KEYS, KEY_ABSENT), 0);
+    assert_int_equal(log_member_count(&later, KEYS, KEYS, KEY_ABSENT), 0);
+    log_member_abandon(&later);
+    log_member_abandon(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +311,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_builder__that_takes_over_at_another_server_begins_anew, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_positions__that_went_back_are_stored_again, set_up_home_apart,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_folded__at_another_server_is_not_missing, set_up,
                                         tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
