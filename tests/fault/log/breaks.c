@@ -181,15 +181,13 @@ static void *run_breaker(void *unused)
 static bool begin_break(void)
 {
     bool ok = true;
-    stop = failed = false;
+    stop = false;
     broke = 0;
     for (unsigned i = 0; i < BREAKS_NODES && fault.data != CONNECTIONS_ALONE; i++) {
         ok &= swap_prepare(&breaks.node[i]);
         if (fault.data == EMPTY)
             swap_forget(&breaks.node[i]);
     }
-    if (fault.data == OLDER && fault.older == 0)
-        copy_all();
     if (pthread_create(&thread, NULL, run_breaker, NULL) != 0)
         abort();
     return ok;
@@ -242,6 +240,9 @@ static bool leave_and_come(void)
 static bool step(void)
 {
     bool ok = true;
+    failed = false;
+    if (fault.data == OLDER && fault.older == 0)
+        copy_all();
     if (breaks_is("take")) { /* the other one has folded last */
         log_set_folding(breaks.member.control, false);
         log_set_folding(breaks.other.control, true);
@@ -277,7 +278,7 @@ static bool step(void)
     }
     /* Mostly nothing is added meanwhile: a later entry in a shard that was passed over has it taken over
      * again. */
-    const bool adds = fault.n % 4 == 0 || breaks_is("grow") || breaks_is("build");
+    const bool adds = fault.n % (breaks.swaps ? 2 : 4) == 0 || breaks_is("grow") || breaks_is("build");
     bool waits = true, comes = fault.data != CONNECTIONS_ALONE && fault.nodes != 3;
     while (ok && waits) {
         uint64_t us = clock_mono_us() - began;

@@ -398,15 +398,14 @@ bool breaks_make(const struct nodes *nodes)
     breaks.names.incarnation = 0;
     enum err code = ERR_UNREACHABLE;
     uint64_t until = clock_mono_us() + BREAKS_END_US;
-    while (code != ERR_OK && code != ERR_EXISTS && clock_mono_us() < until) {
+    while ((code != ERR_OK || !breaks_load_view()) && clock_mono_us() < until) {
         code = make(l, &e);
+        code = code == ERR_EXISTS ? ERR_OK : code;
         clock_sleep_us(BREAKS_LOOK_US);
     }
     sync_client_free(l);
-    if (code == ERR_EXISTS)
-        code = ERR_OK;
-    return breaks_said(code, &e) && breaks_load_view() &&
-           (breaks.names.incarnation = breaks.view->incarnation) != 0;
+    breaks.names.incarnation = breaks.view->incarnation;
+    return breaks_said(code, &e);
 }
 
 bool breaks_drop(const struct nodes *nodes)
