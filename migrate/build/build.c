@@ -330,9 +330,7 @@ static enum err bring(struct build *b, struct error *e)
         code = build_flush(b, e);
     if (code == ERR_OK)
         b->builder->keys += build_take_count(b);
-    if (code == ERR_OK)
-        builder_wrote(b->builder);
-    return code;
+    return code == ERR_OK ? builder_wrote(b->builder, e) : code;
 }
 
 enum err build_checkpoint(struct build *b, const void *rows, size_t length, struct error *e)

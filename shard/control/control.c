@@ -237,6 +237,36 @@ static enum err is_replaced(struct control *c, bool *yes, bool *again, struct er
     return code;
 }
 
+/* A view that went back to before a fold, and nothing else, has the same version. */
+static bool has_earlier_positions(const struct control *c)
+{
+    const struct log_generation *g = &c->view->slot[c->view->current];
+    bool earlier = false;
+    for (unsigned i = 0; i < c->view->lane_count && i < c->lane_room; i++) {
+        const struct control_lane *l = &c->per_lane[i];
+        const struct log_lane *lane = &c->view->lane[i];
+        bool same = l->folded_of == g->shape.number && l->folded.lane.number == lane->number &&
+                    l->folded.lane.era == lane->era && log_view_is_folded(c->view, g, i);
+        earlier |= same && log_id_compare(g->folded[i].position.id, l->folded.id) < 0;
+    }
+    return earlier;
+}
+
+void control_note_folded(struct control *c, unsigned lane, struct log_id id)
+{
+    struct control_lane *l = &c->per_lane[lane];
+    l->folded = (struct log_counted){c->view->lane[lane], id};
+    l->folded_of = c->view->slot[c->view->current].shape.number;
+}
+
+static void note_positions(struct control *c)
+{
+    const struct log_generation *g = &c->view->slot[c->view->current];
+    for (unsigned i = 0; i < c->view->lane_count; i++)
+        if (log_view_is_folded(c->view, g, i))
+            control_note_folded(c, i, g->folded[i].position.id);
+}
+
 /* As control_load_view(). *@again: load it once more. */
 static enum err load_view(struct control *c, bool *again, struct error *e)
 {
@@ -268,7 +298,7 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
     /* with another history it was degraded, and a build heals it */
     bool is_same =
         c->histories.count == 0 || (c->view->history_count > 0 && c->view->history[0] == c->histories.id[0]);
-    if (c->view->version < c->version && is_same) {
+    if ((c->view->version < c->version || has_earlier_positions(c)) && is_same) {
         c->went_back = true;
         c->writes_again = true;
         c->back_eras = control_eras_sum(c->view);
@@ -285,6 +315,8 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
     c->is_new |= c->view->version != c->version;
     c->version = c->view->version;
     code = make_lane_room(c, c->view->lane_count, e);
+    if (code == ERR_OK)
+        note_positions(c);
     for (unsigned i = 0; i < c->view->lane_count && code == ERR_OK; i++)
         code = log_view_lane_at(c->view, &f->names, f->nodes, i, &c->per_lane[i].stream, e);
     return code;

@@ -282,9 +282,15 @@ enum err control_follow_eras(struct control *c, struct error *e)
         return code;
     if (c->eras_since == 0)
         c->eras_since = clock_mono_us();
-    if (action == ERAS_WRITE && f->registered)
-        code = write_and_say(c, e);
-    else if (action == ERAS_WRITE && c->view->writer_count == 0)
+    if (action == ERAS_WRITE && f->registered) {
+        bool left;
+        code = eras_leave(&c->eras, c->redis, &f->names, c->view, &left, e);
+        if (code == ERR_OK && left)
+            code = control_read_view(c, e);
+        if (code == ERR_OK)
+            code = write_and_say(c, e);
+    }
+    if (code == ERR_OK && action == ERAS_WRITE && c->view->writer_count == 0)
         code = wait_for_writer(c, e);
     if (code == ERR_OK)
         code = eras_take(&c->eras, c->redis, &f->names, c->view, action, &missing, e);

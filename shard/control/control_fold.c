@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "shard/log/lane_sync.h"
+#include "shard/view/shards.h"
 
 enum { MEASURE_US = 1000 * 1000, FOLD_FAILURES_MAX = 8, LOST_AGAIN_US = 100 * 1000 };
 
@@ -117,6 +118,24 @@ static bool count_ahead(void *arg, const struct folder *folder, struct log_count
     return known;
 }
 
+/* What was written counts on servers that were looked at. The address of a node may lead to another one for
+ * less time than is between two looks: then it is missing when the address leads back. A cluster says which
+ * servers it has. */
+static enum err check_nodes(void *arg, const struct folder *folder, struct error *e)
+{
+    struct control *c = arg;
+    struct trusted now = {0};
+    enum err code = ERR_OK;
+    if (sync_client_nodes(c->redis)->cluster == NULL)
+        code = shards_eras(c->redis, &c->filter->names, folder->fold.shape, &now, e);
+    for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
+        if (!trusted_contains(&c->view->eras, now.id[i]) && !trusted_contains(&c->eras.now, now.id[i]))
+            code = error_set(e, ERR_FENCED, "a node of the shards has another replication id than before");
+    if (code == ERR_FENCED)
+        log_filter_look(c->filter);
+    return code;
+}
+
 enum err control_begin_folding(struct control *c, unsigned slot, struct held *h, struct error *e)
 {
     struct folding *g = &c->folding[slot];
@@ -129,6 +148,7 @@ enum err control_begin_folding(struct control *c, unsigned slot, struct held *h,
     g->folder.tend = control_tend_writing;
     g->folder.catch_up = control_read_tails;
     g->folder.count = count_ahead;
+    g->folder.check = check_nodes;
     g->folder.tend_arg = c;
     held_keep(h);
     g->held = h;
@@ -301,6 +321,7 @@ static enum err fold_with(struct control *c, struct folder_lane *lanes, struct e
         return code;
     for (unsigned i = 0; i < f->lanes && code == ERR_OK; i++) {
         c->folded_to[i] = lanes[i].position.id;
+        control_note_folded(c, i, lanes[i].position.id);
         lag_folded(&c->per_lane[i].lag, c->folded_to[i]);
         code = trim_folded(c, i, &lanes[i], bytes[i], e);
     }

@@ -46,9 +46,11 @@ struct control_lane {
     struct replication filter_state; /* the lane's node, while the view had its era; id 0: not seen yet */
     struct retain retain;
     struct lag lag;
-    struct log_id gap;  /* a position of the view that was not in the lane */
-    uint64_t gap_since; /* since when; 0: none was met */
-    bool waits;         /* it could not be mended by this look: for other writers, for its node, ... */
+    struct log_id gap;         /* a position of the view that was not in the lane */
+    uint64_t gap_since;        /* since when; 0: none was met */
+    bool waits;                /* it could not be mended by this look: for other writers, for its node, ... */
+    struct log_counted folded; /* the latest position of a view, and */
+    uint64_t folded_of;        /* of which generation; 0: none */
 };
 
 struct control {
@@ -126,6 +128,8 @@ struct control {
 
 /* --- control.c --- */
 MUST_CHECK enum err control_load_view(struct control *c, struct error *e);
+/* The view's current generation has been folded up to @id. */
+void control_note_folded(struct control *c, unsigned lane, struct log_id id);
 
 /* --- control_writers.c --- */
 /* Load the view. Registers this process, if it may append, and enters the writers of the former view that are

@@ -461,7 +461,9 @@ static enum err store_keys(struct folder *f, const struct folder_lane *lanes, un
 
 static enum err store_positions(struct folder *f, struct folder_lane *lanes, unsigned count, struct error *e)
 {
-    enum err code = store_keys(f, lanes, count, e);
+    enum err code = f->check == NULL ? ERR_OK : f->check(f->tend_arg, f, e);
+    if (code == ERR_OK)
+        code = store_keys(f, lanes, count, e);
     for (unsigned i = 0; i < count && code == ERR_OK; i++) {
         struct folder_lane *l = &lanes[i];
         if (l->is_full)

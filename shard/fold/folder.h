@@ -54,6 +54,9 @@ struct folder;
 typedef bool folder_count_fn(void *arg, const struct folder *f, struct log_counted *at, unsigned lanes,
                              uint64_t *keys);
 
+/* An error: what was written does not count. */
+typedef enum err folder_check_fn(void *arg, const struct folder *f, struct error *e);
+
 struct folder {
     struct fold fold;
     /* The caller may set these; NULL: nothing is called. */
@@ -66,6 +69,8 @@ struct folder {
      * process that loads later; and if the folder ends before it has stored their number, nobody counts
      * them. */
     folder_count_fn *count;
+    /* Called behind the writes, before positions are stored. */
+    folder_check_fn *check;
     void *tend_arg;
     bool is_kept; /* set by the caller: the generation is not read, so nobody makes a shard of it again */
     struct log_id told[LOG_LANES_MAX];   /* set by the caller: the view has counted the keys up to there */

@@ -12,7 +12,7 @@
 
 extern const char embedded_build_begin[], embedded_build_cutover[], embedded_build_hold[];
 
-enum { TAKE_OVERS_MAX = 8 /* the most tokens to draw until one is the latest */ };
+enum { TAKE_OVERS_MAX = 8 /* the most tokens to draw until one is the latest */, LOOKS_MAX = 4 };
 
 enum err builder_new(struct builder **out, struct sync_client *l, const struct names *names, struct error *e)
 {
@@ -107,6 +107,21 @@ static enum err make_shards(struct builder *b, uint64_t *later, struct error *e)
     return code;
 }
 
+/* Check that all nodes of the shards are in an era that the view had at S0: so they have all that was
+ * acknowledged. And their addresses may lead to other servers for a while: what is written there meanwhile is
+ * lost when they lead back. */
+static enum err check_eras(struct builder *b, struct error *e)
+{
+    struct trusted now;
+    enum err code = shards_eras(b->fold.redis, b->fold.names, &b->shape, &now, e);
+    for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
+        if (!trusted_contains(&b->eras, now.id[i]))
+            code = error_set(e, ERR_LOST,
+                             "a node of the shards is in another era than the view when the build began");
+    b->anew |= code == ERR_LOST;
+    return code;
+}
+
 /* Do not make shards while there is a record: if this process ended after that, the next builder would
  * believe that an empty shard has all that the record says. */
 enum err builder_take_over(struct builder *b, struct error *e)
@@ -120,8 +135,18 @@ enum err builder_take_over(struct builder *b, struct error *e)
         if (code == ERR_OK)
             code = adopt_shards(b, &later, e);
     }
+    if (code == ERR_OK)
+        code = check_eras(b, e);
     b->took_over = code == ERR_OK;
     b->anew |= fold_is_lost(code);
+    return code;
+}
+
+enum err builder_wrote(struct builder *b, struct error *e)
+{
+    enum err code = check_eras(b, e);
+    if (code == ERR_OK)
+        memcpy(b->written, b->noted, sizeof(b->written));
     return code;
 }
 
@@ -240,34 +265,37 @@ static enum err check_named(struct builder *b, struct error *e)
     return code == ERR_OK ? builder_fenced(b, e) : code;
 }
 
-/* Check that all nodes of the shards are in an era that the view had at S0: so they have all that was
- * acknowledged. */
-static enum err check_eras(struct builder *b, struct error *e)
-{
-    struct trusted now;
-    enum err code = shards_eras(b->fold.redis, b->fold.names, &b->shape, &now, e);
-    for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
-        if (!trusted_contains(&b->eras, now.id[i]))
-            code = error_set(e, ERR_LOST,
-                             "a node of the shards is in another era than the view when the build began");
-    b->anew |= code == ERR_LOST;
-    return code;
-}
-
 /* Check that the view is no older one. Otherwise the generation may have been read since, and whoever slept
  * reads it still, block by block: blocks of a shard that is made again are empty. Model: remade.pml. */
-static enum err check_history(struct builder *b, struct error *e)
+static enum err check_history(struct builder *b, struct registry_said *said, struct error *e)
 {
-    struct registry_said said;
     enum err code = builder_load_view(b, e);
     if (code != ERR_OK)
         return code;
-    code = registry_look(b->fold.redis, b->fold.names, &said, e);
+    code = registry_look(b->fold.redis, b->fold.names, said, e);
     if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT) /* by those masters that answered */
         code = ERR_OK;
-    if (code == ERR_OK && history_judge(&b->view, &said) == HISTORY_MISSED)
+    if (code == ERR_OK && history_judge(&b->view, said) == HISTORY_MISSED)
         code = error_set(e, ERR_LOST, "the view is older than what other masters have noted of it");
     return code;
+}
+
+/* Have all masters name this home before shards are made: if its address leads back to another one, a build
+ * there, or its record, does not know of that. Model: near.pml. */
+static enum err name_home(struct builder *b, struct error *e)
+{
+    const struct history_seen nothing = {.count = 0};
+    struct registry_said said;
+    bool again = true;
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < LOOKS_MAX && code == ERR_OK && again; i++) {
+        code = check_history(b, &said, e);
+        if (code == ERR_OK)
+            code = history_enter(b->fold.redis, b->fold.names, &b->view, b->home, &again, e);
+        if (code == ERR_OK && !again)
+            code = history_follow(b->fold.redis, b->fold.names, &b->view, &said, &nothing, &again, e);
+    }
+    return code == ERR_OK && again ? error_set(e, ERR_LOST, "the view changes all the time") : code;
 }
 
 /* A notice precedes S0 in each lane: whoever has not met it is before S0, and whoever has met it loads the
@@ -278,7 +306,7 @@ enum err builder_start(struct builder *b, struct error *e)
     b->keys = 0;
     enum err code = builder_note_home(b, e);
     if (code == ERR_OK)
-        code = check_history(b, e);
+        code = name_home(b, e);
     if (code == ERR_OK)
         code = hold_and_make(b, e);
     if (code == ERR_OK)

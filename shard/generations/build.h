@@ -88,8 +88,9 @@ MUST_CHECK enum err builder_follow(struct builder *b, lane_apply_fn *apply, void
 
 /* Note the positions. What is written after this contains the entries up to them, if those were applied. */
 void builder_note(struct builder *b);
-/* All that was applied up to the noted positions was written. */
-void builder_wrote(struct builder *b);
+/* All that was applied up to the noted positions was written. ERR_LOST, with `anew`: the address of a node
+ * leads to another server. */
+MUST_CHECK enum err builder_wrote(struct builder *b, struct error *e);
 /* What was applied and not written is forgotten: builder_follow() gives it again. */
 void builder_go_back(struct builder *b);
 

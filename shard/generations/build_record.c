@@ -12,11 +12,6 @@ void builder_note(struct builder *b)
     memcpy(b->noted, b->at, sizeof(b->noted));
 }
 
-void builder_wrote(struct builder *b)
-{
-    memcpy(b->written, b->noted, sizeof(b->written));
-}
-
 void builder_go_back(struct builder *b)
 {
     memcpy(b->at, b->written, sizeof(b->at));

@@ -296,19 +296,38 @@ enum err eras_take(struct eras *s, struct sync_client *l, const struct names *na
     return code == ERR_OK ? accept(l, names, v, &s->now, action == ERAS_TAKE, missing, e) : code;
 }
 
+/* Let the view accept only @kept of its ids. *@fewer: that is not all of them. */
+static enum err accept_fewer(struct sync_client *l, const struct names *names, const struct log_view *v,
+                             const struct trusted *kept, bool *fewer, struct error *e)
+{
+    unsigned unused;
+    *fewer = kept->count < v->eras.count;
+    return *fewer ? accept(l, names, v, kept, true, &unused, e) : ERR_OK;
+}
+
+enum err eras_leave(const struct eras *s, struct sync_client *l, const struct names *names,
+                    const struct log_view *v, bool *left, struct error *e)
+{
+    struct trusted there = {0};
+    for (unsigned i = 0; i < v->eras.count; i++)
+        if (replications_of_id(&s->there, v->eras.id[i]) != NULL)
+            there.id[there.count++] = v->eras.id[i];
+    return accept_fewer(l, names, v, &there, left, e);
+}
+
 enum err eras_doubt_home(const struct eras *s, struct sync_client *l, const struct names *names,
                          const struct log_view *v, bool *was_accepted, struct error *e)
 {
     const char *name = sync_client_name(l, sync_client_home(l, names));
     const struct replication *home = replications_of_node(&s->there, name);
     struct trusted others = {0};
-    unsigned unused;
     *was_accepted = false;
     if (home != NULL && home->id == 0)
         return error_set(e, ERR_UNREACHABLE, "Redis node %s does not answer, or is no master", name);
-    for (unsigned i = 0; i < v->eras.count && home != NULL; i++) /* NULL: a cluster that changes just now */
+    if (home == NULL) /* a cluster that changes just now */
+        return ERR_OK;
+    for (unsigned i = 0; i < v->eras.count; i++)
         if (v->eras.id[i] != home->id)
             others.id[others.count++] = v->eras.id[i];
-    *was_accepted = others.count < v->eras.count;
-    return *was_accepted ? accept(l, names, v, &others, true, &unused, e) : ERR_OK;
+    return accept_fewer(l, names, v, &others, was_accepted, e);
 }

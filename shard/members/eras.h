@@ -76,6 +76,12 @@ MUST_CHECK enum err eras_has_said(const struct eras *s, struct sync_client *l, c
 MUST_CHECK enum err eras_take(struct eras *s, struct sync_client *l, const struct names *names,
                               const struct log_view *v, enum eras_action action, unsigned *missing,
                               struct error *e);
+/* Let the view no more accept ids that no master has, behind eras_look(). Call it before anything is written
+ * to a node that the view does not accept: its address may lead back to the server before, which the view
+ * would accept without what was written meanwhile (shard_era.pml). *@left: there were any. ERR_FENCED as
+ * above. */
+MUST_CHECK enum err eras_leave(const struct eras *s, struct sync_client *l, const struct names *names,
+                               const struct log_view *v, bool *left, struct error *e);
 /* The metadata node went back to an older state: let the view not accept its id any more, behind eras_look(),
  * as its shards went back, too. All writers write again, also those that have not noticed.
  * *@was_accepted: false: the view did not accept it; nothing was changed. ERR_FENCED as above. */

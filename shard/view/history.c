@@ -8,6 +8,7 @@
 #include "shard/redis/wire/replication.h"
 #include "shard/filter/names.h"
 #include "shard/redis/script_call.h"
+#include "shard/view/view_load.h"
 
 extern const char embedded_history_miss[], embedded_history_name[];
 
@@ -131,7 +132,25 @@ static enum err miss(struct sync_client *l, const struct names *names, const str
             !has(v->history, v->history_count, said->history[i].id))
             script_incarnation(&call, said->history[i].id);
     code = script_run_once(&call, l, names, &result, e);
-    return code == ERR_OK && result < 0 ? error_set(e, ERR_FENCED, "the view is another one by now") : code;
+    return code == ERR_OK && result < 0 ? log_view_another(names, e) : code;
+}
+
+enum err history_enter(struct sync_client *l, const struct names *names, const struct log_view *v,
+                       uint64_t id, bool *again, struct error *e)
+{
+    struct script_call call = {.text = NULL};
+    long long result = 0;
+    *again = !accepts(v, id) && !has(v->history, v->history_count, id);
+    if (!*again)
+        return ERR_OK;
+    script_begin_view(&call, embedded_history_miss, names);
+    script_filter_key(&call, names, "build");
+    script_filter_key(&call, names, "forgotten");
+    script_incarnation(&call, v->incarnation);
+    script_incarnation(&call, 0); /* nothing is missed */
+    script_incarnation(&call, id);
+    enum err code = script_run_once(&call, l, names, &result, e);
+    return code == ERR_OK && result < 0 ? log_view_another(names, e) : code;
 }
 
 enum err history_follow(struct sync_client *l, const struct names *names, const struct log_view *v,

@@ -32,6 +32,11 @@ struct history_seen {
 };
 void history_note(struct history_seen *seen, const struct log_view *v);
 
+/* Let the view record the replication id @id of its server as a history, if it does not know it: a node that
+ * has neither a lane nor shards has none. *@again: it did not: read it again. Errors as below. */
+MUST_CHECK enum err history_enter(struct sync_client *l, const struct names *names, const struct log_view *v,
+                                  uint64_t id, bool *again, struct error *e);
+
 /* Bring registries and view together; @seen may also be later than the view. Either name the view's last
  * history on all masters; or let the view record what it missed. In the second case the view becomes
  * degraded, unless @seen has all of that, and the generation that is read, and the metadata node is no server

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* For a while the address of a node leads to another node's server, and then to its own again, which has its
- * data and its replication id of before. */
+/* For a while the address of a node leads to another server, that of another node or one of its own, and then
+ * to its server again, which has its data and its replication id of before. */
 #include "tests/integration/log_members.h"
 
 #include <signal.h>
@@ -82,22 +82,22 @@ static void aim(unsigned node, unsigned at)
     proxy_aim(proxy, route[node], server[at].port);
 }
 
-/* Wait until the shards have all entries, or for some seconds. */
+/* Wait until the shards have all entries that there are now, or for some seconds. */
 static bool await_folded(void)
 {
     struct error e = {""};
     struct key_name lane;
+    struct log_id end;
     uint64_t until = clock_mono_us() + WAIT_US;
     bool folded = false;
     lane_key(&lane, &names, 0, 1);
+    redisReply *r = client_command(&home, "XREVRANGE %b + - COUNT 1", lane.text, lane.length);
+    assert_true(log_id_parse(&end, r->element[0]->element[0]->str, r->element[0]->element[0]->len));
+    freeReplyObject(r);
     while (!folded && clock_mono_us() < until) {
-        char id[LOG_ID_TEXT_MAX];
         clock_sleep_us(20 * 1000);
         must(log_view_load(l, &names, view, &e), e);
-        redisReply *r = client_command(&home, "XREVRANGE %b + - COUNT 1", lane.text, lane.length);
-        (void)log_id_format(view->slot[view->current].folded[0].position.id, id);
-        folded = r->elements == 1 && strcmp(r->element[0]->element[0]->str, id) == 0;
-        freeReplyObject(r);
+        folded = log_id_compare(view->slot[view->current].folded[0].position.id, end) >= 0;
     }
     return folded;
 }
@@ -157,6 +157,37 @@ static void test_addresses__that_are_exchanged_have_no_key_lost(void **state)
     loses_nothing(2, (const unsigned[]){ONE, TWO}, (const unsigned[]){TWO, ONE});
 }
 
+/* What a writer folds there, while the view waits for another one, is not in the server of before. */
+static void test_an_address__that_leads_to_a_new_server_while_a_writer_sleeps_has_no_key_lost(void **state)
+{
+    struct temp_redis spare;
+    struct error e = {""};
+    struct log_member first, second, later;
+    unsigned absent = 0;
+    (void)state;
+    must(temp_redis_start(&spare, NULL, &e), e);
+    open_one(&first);
+    open_one(&second);
+    log_set_folding(second.control, false);
+    adds(&first, 0);
+    adds(&second, KEYS);
+    assert_true(await_folded());
+    log_member_pause(&second);
+    proxy_aim(proxy, route[ONE], spare.port);
+    adds(&first, 2 * KEYS);
+    assert_true(await_folded());
+    aim(ONE, ONE);
+    log_member_go_on(&second);
+    open_one(&later);
+    for (unsigned i = 0; i < 3; i++)
+        absent += log_member_count(&later, i * KEYS, KEYS, KEY_ABSENT);
+    log_member_close(&later);
+    log_member_abandon(&first);
+    log_member_abandon(&second);
+    temp_redis_fini(&spare);
+    assert_int_equal(absent, 0);
+}
+
 /* The server is that of the earlier node then, and the later one is not among the nodes. */
 static void test_an_address__that_leads_to_an_earlier_node_is_met(void **state)
 {
@@ -209,6 +240,9 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_addresses__that_are_exchanged_have_no_key_lost, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_an_address__that_leads_to_a_new_server_while_a_writer_sleeps_has_no_key_lost, set_up,
+            tear_down),
         cmocka_unit_test_setup_teardown(test_a_lane__whose_address_leads_to_another_node_is_not_replaced,
                                         set_up_two_lanes, tear_down),
     };

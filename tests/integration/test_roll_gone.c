@@ -197,7 +197,7 @@ static void test_a_removal__takes_back_that_a_cutover_is_near(void **state)
     assert_false(read);
     must(builder_follow(b, pass_over, NULL, &e), e);
     builder_note(b);
-    builder_wrote(b);
+    must(builder_wrote(b, &e), e);
     roll_case_catch_up();
     roll_case_lag();
     roll_case_add(&w.writer[1], 1);

@@ -1,41 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* A process that lives on behind broken connections: at its n-th request all its connections to all nodes
- * break at once, for n = 1, 2, 3 and so on. What it does must end all the same, and a process that only has
- * the data in Redis must then find all acknowledged keys. */
+/* A process that lives on: at its n-th request all its connections to all nodes break at once, for n = 1, 2,
+ * 3 and so on. Or a server is replaced then, by one with the same data, older ones, none, or those of an
+ * earlier filter. What the process does must end all the same. Then it, another process, and one that only
+ * has the data in Redis must find all acknowledged keys. */
 #include <inttypes.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "shard/generations/drop.h"
+#include "shard/request/log_filter_state.h"
 #include "shard/view/handle.h"
 #include "shard/view/registry.h"
-#include "shard/view/view_load.h"
-#include "tests/fault/log/builder.h"
-#include "tests/lib/client.h"
-#include "tests/lib/log_member.h"
-#include "tests/lib/proxy.h"
-#include "tests/lib/temp_redis.h"
+#include "tests/fault/log/breaks.h"
 
 enum {
-    NODES = 2,
-    TIMEOUT_MS = 2000,
-    KEYS = 2000,
     SOME = 7,
-    BATCH = 2000,
-    SHARD_BYTES = 4096,
-    END_US = 10000 * 1000,
-    LOOK_US = 1000,
-    LEASE = 120,
     OFTEN_US = 50, /* look_interval: between almost all shards */
     SELDOM_US = 2000,
-    GRACE_US = 400 * 1000,
     BEGINS_US = 30 * 1000, /* until something is begun; then until the breaks have come, at most: */
     ADDS_US = 500 * 1000,
-    BREAKS_US = 1500 * 1000
+    BREAKS_US = 1500 * 1000,
+    AWAY_US = 300 * 1000 /* until an address leads back, at most */
 };
 
 /* The n-th request is never executed; its reply is lost; it is executed some milliseconds later. */
@@ -46,425 +33,322 @@ static const char *const moment_names[] = {"before", "after", "late"};
  * knew, and answers a doubt. */
 static const char any[] = "", page[] = "ARGV[i + 1]", answer[] = "local least = tonumber(ARGV[4])";
 
-struct breaks {
-    const char *kind;
-    struct temp_redis redis[NODES];
-    struct client client[NODES];
-    struct proxy *proxy;
-    unsigned route[NODES];
-    struct nodes a, b; /* through the proxy; directly */
-    struct names names;
-    struct sync_client *link;
-    struct log_view *view;
-    struct ledger *ledger;
-    struct log_member member, other;
-    bool has_other, opened;
-    uint64_t next;
-    /* the breaker */
-    pthread_t thread;
-    _Atomic bool stop;
-    _Atomic unsigned broke;
+/* What a server is replaced by: one with all its data, with those of some requests before, with none, with
+ * those of the filter that was deleted before this one. */
+enum data { CONNECTIONS_ALONE, SAME, OLDER, EMPTY, EARLIER };
+static const char *const data_names[] = {"", "the same data", "older data", "no data", "an earlier filter"};
+
+/* What follows, some requests later: nothing; the connections break; the other node's server is replaced,
+ * too; the address leads back. */
+enum next { NOTHING, BREAKS, OTHER_NODE, BACK, NEXTS };
+static const char *const next_names[] = {"", ", then connections break", ", then the other node",
+                                         ", then it leads back"};
+
+static struct fault {
+    uint64_t n;
     enum moment moment;
     const char *counts;
-    unsigned second; /* requests behind the first break; 0: no second one */
+    enum data data;
+    unsigned nodes; /* bits: which ones */
+    unsigned older; /* requests; 0: when the step began */
+    enum next next;
+    unsigned second; /* requests behind the first one */
     uint64_t late_us;
-};
+} fault;
 
-static struct breaks s;
-
-static bool said(enum err code, const struct error *e)
-{
-    if (code != ERR_OK)
-        (void)fprintf(stderr, "  %s\n", e->text);
-    return code == ERR_OK;
-}
+/* The thread that does it. */
+static pthread_t thread;
+static _Atomic bool stop, failed;
+static _Atomic unsigned broke;
 
 /* --- the breaker --- */
 
+/* Wait until the process is held at its n-th request from now on. */
+static bool hold(uint64_t n, enum moment moment, const char *counts, uint64_t us)
+{
+    uint64_t until = clock_mono_us() + us;
+    proxy_count_only(breaks.proxy, counts);
+    proxy_count(breaks.proxy, "a", n, moment == AFTER ? PROXY_AFTER : PROXY_BEFORE);
+    while (!stop && clock_mono_us() < until) {
+        clock_sleep_us(100);
+        if (proxy_is_held(breaks.proxy))
+            return true;
+    }
+    return false;
+}
+
+static void copy_all(void)
+{
+    for (unsigned i = 0; i < BREAKS_NODES; i++)
+        failed = !swap_copy(&breaks.node[i]) || failed;
+}
+
+static void replace_servers(unsigned nodes)
+{
+    for (unsigned i = 0; i < BREAKS_NODES; i++)
+        if ((nodes >> i & 1) != 0)
+            swap_hush(&breaks.node[i]);
+    for (unsigned i = 0; i < BREAKS_NODES; i++)
+        if ((nodes >> i & 1) != 0) {
+            if (fault.data == SAME)
+                failed = !swap_copy(&breaks.node[i]) || failed;
+            failed = !swap_over(&breaks.node[i]) || failed;
+        }
+}
+
+static uint64_t looks_of(const struct log_member *m)
+{
+    return atomic_load(&m->filter->looks);
+}
+
+/* Wait until each process has looked. Where an address leads away and back without that it is not noticed. */
+static void await_looks(void)
+{
+    enum { LOOKS = 2 /* the first one may have begun before */ };
+    const struct log_member *all[] = {&breaks.member, &breaks.checker, &breaks.other};
+    unsigned count = breaks.has_other && !breaks_is("leave") ? 3 : 2;
+    uint64_t before[3], until = clock_mono_us() + BREAKS_US;
+    for (unsigned i = 0; i < count; i++)
+        before[i] = looks_of(all[i]);
+    for (unsigned i = 0; i < count; i++)
+        while (looks_of(all[i]) < before[i] + LOOKS && clock_mono_us() < until && !stop)
+            clock_sleep_us(BREAKS_LOOK_US);
+}
+
+static void lead_back(void)
+{
+    for (unsigned i = 0; i < BREAKS_NODES; i++)
+        if ((fault.nodes >> i & 1) != 0)
+            swap_hush(&breaks.node[i]);
+    for (unsigned i = 0; i < BREAKS_NODES; i++)
+        if ((fault.nodes >> i & 1) != 0)
+            swap_back(&breaks.node[i]);
+}
+
+static void break_all(void)
+{
+    proxy_count(breaks.proxy, "none", 0, PROXY_BEFORE);
+    proxy_release(breaks.proxy, false);
+    for (unsigned i = 0; i < BREAKS_NODES; i++)
+        (void)proxy_reset(breaks.proxy, breaks.node[i].route, "a", false);
+}
+
+/* The process is held. */
+static void happen(enum moment moment, enum data data, unsigned nodes)
+{
+    if (moment == LATE)
+        proxy_hang_up(breaks.proxy, "a");
+    if (data != CONNECTIONS_ALONE)
+        replace_servers(nodes);
+    if (moment == LATE) {
+        clock_sleep_us(fault.late_us);
+        proxy_release(breaks.proxy, true);
+    } else if (data == CONNECTIONS_ALONE) {
+        break_all();
+    } else {
+        proxy_release(breaks.proxy, false);
+    }
+    broke++;
+}
+
 static void *run_breaker(void *unused)
 {
+    const bool twice = fault.next != NOTHING;
     (void)unused;
-    while (!s.stop) {
-        clock_sleep_us(100);
-        if (!proxy_is_held(s.proxy))
-            continue;
-        bool second = s.broke == 0 && s.second > 0;
-        if (s.moment == LATE && !second) {
-            proxy_hang_up(s.proxy, "a");
-            s.broke++;
-            clock_sleep_us(s.late_us);
-            proxy_release(s.proxy, true);
-            continue;
-        }
-        if (second)
-            proxy_count(s.proxy, "none", 0, PROXY_BEFORE);
-        proxy_release(s.proxy, false);
-        for (unsigned i = 0; i < NODES && s.broke == 0; i++)
-            (void)proxy_reset(s.proxy, s.route[i], "a", false);
-        s.broke++;
-        proxy_count_only(s.proxy, s.counts == page ? answer : any);
-        if (second)
-            proxy_count(s.proxy, "a", s.second, s.moment == AFTER ? PROXY_AFTER : PROXY_BEFORE);
+    if (fault.older > 0) {
+        if (fault.n <= fault.older || !hold(fault.n - fault.older, AFTER, fault.counts, UINT64_MAX / 2))
+            return NULL;
+        copy_all();
+        proxy_release(breaks.proxy, true);
+    }
+    const bool late_at_second = fault.data == CONNECTIONS_ALONE && twice && fault.moment == LATE;
+    if (!hold(fault.n - fault.older, fault.moment, fault.counts, UINT64_MAX / 2))
+        return NULL;
+    happen(late_at_second ? BEFORE : fault.moment, fault.data, fault.nodes);
+    if (fault.next == BACK) {
+        await_looks();
+        (void)hold(fault.second, BEFORE, any, AWAY_US);
+        lead_back();
+        proxy_release(breaks.proxy, false);
+        broke++;
+    } else if (twice &&
+               hold(fault.second, fault.moment, fault.counts == page ? answer : any, UINT64_MAX / 2)) {
+        happen(fault.moment, fault.next == BREAKS ? CONNECTIONS_ALONE : fault.data, ~fault.nodes);
     }
     return NULL;
 }
 
-static void begin_break(uint64_t n)
+static bool begin_break(void)
 {
-    s.stop = false;
-    s.broke = 0;
-    if (pthread_create(&s.thread, NULL, run_breaker, NULL) != 0)
+    bool ok = true;
+    stop = false;
+    broke = 0;
+    for (unsigned i = 0; i < BREAKS_NODES && fault.data != CONNECTIONS_ALONE; i++) {
+        ok &= swap_prepare(&breaks.node[i]);
+        if (fault.data == EMPTY)
+            swap_forget(&breaks.node[i]);
+    }
+    if (pthread_create(&thread, NULL, run_breaker, NULL) != 0)
         abort();
-    proxy_count_only(s.proxy, s.counts);
-    proxy_count(s.proxy, "a", n, s.moment == AFTER ? PROXY_AFTER : PROXY_BEFORE);
-}
-
-static void end_break(void)
-{
-    s.stop = true;
-    (void)pthread_join(s.thread, NULL);
-    proxy_release(s.proxy, true);
-}
-
-/* --- members --- */
-
-static struct log_member_options options(const struct nodes *nodes, bool folds, const char *owner)
-{
-    return (struct log_member_options){.nodes = nodes,
-                                       .names = &s.names,
-                                       .memory = UINT64_MAX,
-                                       .timeout_ms = TIMEOUT_MS,
-                                       .lease_ms = LEASE,
-                                       .owner = owner,
-                                       .fold_interval_us = 2000,
-                                       .look_interval_us = s.counts == page ? OFTEN_US : SELDOM_US,
-                                       .writer_grace_us = GRACE_US,
-                                       .folds = folds};
-}
-
-static bool ask(struct log_member *m, bool adds, uint64_t first, uint64_t last, unsigned *absent)
-{
-    static uint64_t keys[BATCH];
-    static uint8_t answers[BATCH];
-    struct error e = {""};
-    uint64_t until = clock_mono_us() + END_US;
-    *absent = 0;
-    for (uint64_t at = first; at < last;) {
-        unsigned count = (unsigned)(last - at < BATCH ? last - at : BATCH);
-        for (unsigned i = 0; i < count; i++)
-            keys[i] = at + i;
-        enum err code = log_member_ask(m, adds, keys, count, answers, &e);
-        for (; code != ERR_OK && clock_mono_us() < until; clock_sleep_us(LOOK_US))
-            code = log_member_ask(m, adds, keys, count, answers, &e);
-        if (code != ERR_OK) {
-            (void)fprintf(stderr, "  %s of %" PRIu64 ": %s\n", adds ? "add" : "check", at, e.text);
-            return false;
-        }
-        for (unsigned i = 0; i < count; i++) {
-            *absent += answers[i] == KEY_ABSENT;
-        }
-        at += count;
-    }
-    return true;
-}
-
-static bool add(struct log_member *m, unsigned count)
-{
-    unsigned unused;
-    atomic_fetch_add(&s.ledger->turn[0], 1);
-    bool ok = ask(m, true, s.next, s.next + count, &unused);
-    for (uint64_t i = s.next; ok && i < s.next + count; i++)
-        s.ledger->acknowledged[i % LEDGER_KEYS] = 1;
-    s.next += ok ? count : 0;
-    atomic_fetch_add(&s.ledger->turn[0], 1);
     return ok;
 }
 
-static bool load_view(void)
+static bool end_break(void)
 {
-    struct error e = {""};
-    return said(log_view_load(s.link, &s.names, s.view, &e), &e);
-}
-
-static bool is_folded(void)
-{
-    const struct log_view *v = s.view;
-    bool folded = load_view();
-    for (unsigned i = 0; folded && i < v->lane_count; i++) {
-        char id[LOG_ID_TEXT_MAX];
-        struct key_name key;
-        redisReply *r;
-        lane_key(&key, &s.names, i, v->lane[i].number);
-        if (sync_client_command(s.link, sync_client_home(s.link, &s.names), &r, NULL,
-                                "XREVRANGE %b + - COUNT 1", key.text, key.length) != ERR_OK)
-            return false;
-        (void)log_id_format(v->slot[v->current].folded[i].position.id, id);
-        folded = v->slot[v->current].folded[i].lane_number == v->lane[i].number &&
-                 (r->elements == 0 || strcmp(r->element[0]->element[0]->str, id) == 0);
-        freeReplyObject(r);
-    }
-    return folded;
-}
-
-static void tell_member(const char *who, struct log_member *m)
-{
-    (void)pthread_mutex_lock(&m->lock);
-    if (m->failing != ERR_OK)
-        (void)fprintf(stderr, "  %s: %s\n", who, m->last.text);
-    (void)pthread_mutex_unlock(&m->lock);
-}
-
-static bool wait_until_folded(uint64_t us)
-{
-    uint64_t until = clock_mono_us() + us;
-    bool folded;
-    while (!(folded = is_folded()) && clock_mono_us() < until)
-        clock_sleep_us(LOOK_US);
-    if (!folded) {
-        (void)fprintf(stderr, "  it is not folded\n");
-        tell_member("member", &s.member);
-        if (s.has_other)
-            tell_member("other", &s.other);
-    }
-    return folded;
-}
-
-static bool wait_until_resident(struct log_member *m)
-{
-    static struct log_status status;
-    uint64_t until = clock_mono_us() + END_US;
-    bool resident = false;
-    while (!resident && clock_mono_us() < until) {
-        clock_sleep_us(LOOK_US);
-        control_status(m->control, &status);
-        const struct log_generation_status *g = status.generation;
-        resident = g[0].answers || g[1].answers;
-        for (unsigned i = 0; i < 2; i++)
-            resident &= !g[i].answers || g[i].memory.resident == g[i].memory.shards;
-    }
-    if (!resident)
-        (void)fprintf(stderr, "  not all shards come into memory\n");
-    return resident;
-}
-
-/* --- the verdict --- */
-
-static bool all_is_there(void)
-{
-    static struct log_member m;
-    struct error e = {""};
-    unsigned absent = 0, never = 0;
-    const struct log_member_options o = options(&s.b, false, "judge");
-    bool ok = said(log_member_open(&m, &o, &e), &e) && wait_until_resident(&m) &&
-              ask(&m, false, 0, s.next, &absent) && ask(&m, false, LEDGER_NEVER, LEDGER_NEVER + KEYS, &never);
-    log_member_abandon(&m);
-    if (ok && absent > 0)
-        (void)fprintf(stderr, "  LOST: %u of %" PRIu64 " acknowledged keys\n", absent, s.next);
-    if (ok && never < KEYS - 20)
-        (void)fprintf(stderr, "  %u of %u keys that were never added are not absent\n", KEYS - never, KEYS);
-    bool degraded = !load_view() || s.view->degraded;
-    if (degraded)
-        (void)fprintf(stderr, "  it is degraded\n");
-    return ok && absent == 0 && never >= KEYS - 20 && !degraded;
-}
-
-/* --- the filter --- */
-
-static bool is(const char *kind)
-{
-    return strcmp(s.kind, kind) == 0;
-}
-
-static bool make(const struct nodes *nodes)
-{
-    struct error e = {""};
-    struct sync_client *l = sync_client_new(nodes, TIMEOUT_MS, NULL);
-    s.names.incarnation = 0;
-    enum err code = ERR_UNREACHABLE;
-    uint64_t until = clock_mono_us() + END_US;
-    while (code != ERR_OK && code != ERR_EXISTS && clock_mono_us() < until) {
-        code = log_member_make(l, &s.names,
-                               is("grow")    ? 2500
-                               : is("build") ? 40000
-                                             : 300000,
-                               2, SHARD_BYTES, &e);
-        clock_sleep_us(LOOK_US);
-    }
-    sync_client_free(l);
-    if (code == ERR_EXISTS)
-        code = ERR_OK;
-    return said(code, &e) && load_view() && (s.names.incarnation = s.view->incarnation) != 0;
-}
-
-static bool drop(const struct nodes *nodes)
-{
-    struct error e = {""};
-    struct sync_client *l = sync_client_new(nodes, TIMEOUT_MS, NULL);
-    enum err code = ERR_UNREACHABLE;
-    uint64_t until = clock_mono_us() + END_US;
-    while (code != ERR_OK && code != ERR_NOT_FOUND && clock_mono_us() < until) {
-        struct handle f = {.redis = l, .names = s.names};
-        code = registry_leave(&f, s.names.incarnation, &e);
-        if (code == ERR_OK)
-            code = log_drop(l, &s.names, s.names.incarnation, 0, NULL, &e);
-        handle_fini(&f);
-    }
-    sync_client_free(l);
-    return code == ERR_NOT_FOUND || said(code, &e);
-}
-
-static bool open_all(void)
-{
-    struct error e = {""};
-    const struct log_member_options o = options(&s.a, false, "a"), p = options(&s.b, false, "b");
-    s.next = 0;
-    memset(s.ledger, 0, sizeof(*s.ledger));
-    bool ok = make(&s.b) && said(log_member_open(&s.member, &o, &e), &e) && add(&s.member, KEYS) &&
-              wait_until_resident(&s.member);
-    s.opened = ok;
-    s.has_other = is("take") || is("build");
-    if (ok && s.has_other)
-        ok = said(log_member_open(&s.other, &p, &e), &e) && add(&s.other, 1) && wait_until_resident(&s.other);
-    if (ok) {
-        log_set_folding((is("take") ? &s.other : &s.member)->control, true);
-        ok = wait_until_folded(END_US);
-        log_set_folding((is("take") ? &s.other : &s.member)->control, false);
-    }
-    return ok;
-}
-
-static void close_all(void)
-{
-    if (s.has_other)
-        log_member_abandon(&s.other);
-    if (s.opened)
-        log_member_abandon(&s.member);
-    s.opened = s.has_other = false;
+    stop = true;
+    (void)pthread_join(thread, NULL);
+    proxy_release(breaks.proxy, true);
+    return !failed;
 }
 
 /* --- a step --- */
 
-static bool delete_shard(uint64_t n)
+static bool delete_one(const char *pattern)
 {
-    struct client *c = &s.client[n % NODES];
-    redisReply *r = client_command(c, "KEYS tb:{f.*.*.*}:*");
-    bool ok = r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements > 0;
+    bool ok = false;
+    for (unsigned i = 0; i < BREAKS_NODES && !ok; i++) {
+        struct client *c = swap_client(&breaks.node[(fault.n + i) % BREAKS_NODES]);
+        redisReply *r = client_command(c, "KEYS %s", pattern);
+        ok = r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements > 0;
+        if (ok)
+            freeReplyObject(client_command(c, "DEL %s", r->element[fault.n / 2 % r->elements]->str));
+        freeReplyObject(r);
+    }
+    return ok;
+}
+
+static bool change_id(void)
+{
+    struct error e = {""};
+    bool ok = true;
+    for (unsigned i = 0; i < BREAKS_NODES; i++)
+        if (fault.n % 3 == 2 || fault.n % 3 == i)
+            ok &= breaks_said(client_ok(swap_client(&breaks.node[i]), &e, "DEBUG CHANGE-REPL-ID"), &e);
+    return ok;
+}
+
+/* The other one leaves, and another process begins. */
+static bool leave_and_come(void)
+{
+    log_member_close(&breaks.other);
+    bool ok = breaks_open_other(&breaks.a);
     if (ok)
-        freeReplyObject(client_command(c, "DEL %s", r->element[n / 2 % r->elements]->str));
-    freeReplyObject(r);
+        log_set_folding(breaks.other.control, true); /* who adds folds */
     return ok;
 }
 
-static bool change_id(uint64_t n)
-{
-    struct error e = {""};
-    bool ok = true;
-    for (unsigned i = 0; i < NODES; i++)
-        if (n % 3 == 2 || n % 3 == i)
-            ok &= said(client_ok(&s.client[i], &e, "DEBUG CHANGE-REPL-ID"), &e);
-    return ok;
-}
-
-static bool build(void)
-{
-    struct error e = {""};
-    struct sync_client *l = sync_client_new(&s.a, TIMEOUT_MS, NULL);
-    const struct builder_options o = {.nodes = &s.a, .names = &s.names, .ledger = s.ledger};
-    enum err code = ERR_UNREACHABLE;
-    uint64_t until = clock_mono_us() + END_US;
-    while (code != ERR_OK && clock_mono_us() < until) {
-        code = builder_turn(&o, l, false, &e);
-    }
-    sync_client_free(l);
-    return said(code, &e);
-}
-
-static bool step(uint64_t n)
+static bool step(void)
 {
     bool ok = true;
-    if (is("take")) { /* the other one has folded last */
-        log_set_folding(s.member.control, false);
-        log_set_folding(s.other.control, true);
-        ok = add(&s.member, SOME) && add(&s.other, SOME) && wait_until_folded(END_US);
-        log_set_folding(s.other.control, false);
+    failed = false;
+    if (fault.data == OLDER && fault.older == 0)
+        copy_all();
+    if (breaks_is("take")) { /* the other one has folded last */
+        log_set_folding(breaks.member.control, false);
+        log_set_folding(breaks.other.control, true);
+        ok = breaks_add(&breaks.member, SOME) && breaks_add(&breaks.other, SOME) &&
+             breaks_wait_until_folded(BREAKS_END_US);
+        log_set_folding(breaks.other.control, false);
     }
-    ok = ok && add(&s.member, is("grow") ? 10 : SOME);
-    if (is("take"))
-        ok = ok && add(&s.other, SOME);
-    begin_break(n);
-    if (ok && is("heal"))
-        ok = delete_shard(n);
-    if (ok && is("roll"))
-        ok = change_id(n);
-    log_set_folding(s.member.control, true);
+    ok = ok && breaks_add(&breaks.member, breaks_is("grow") ? 10 : SOME);
+    if (breaks.has_other)
+        ok = ok && breaks_add(&breaks.other, SOME);
+    ok &= begin_break();
+    if (ok && breaks_is("heal"))
+        ok = delete_one("tb:{f.*.*.*}:*");
+    if (ok && breaks_is("lane"))
+        ok = delete_one("*.log*");
+    if (ok && breaks_is("roll"))
+        ok = change_id();
+    log_set_folding(breaks.member.control, true);
     uint64_t began = clock_mono_us();
-    if (ok && is("build"))
-        ok = build();
-    if (ok && is("drop")) {
-        ok = drop(&s.a) && make(&s.a);
-        end_break();
-        close_all();
-        return ok && open_all() && all_is_there();
+    if (ok && breaks_is("build"))
+        ok = breaks_build(&breaks.a, fault.data != CONNECTIONS_ALONE && fault.n % 3 == 0);
+    if (ok && breaks_is("leave"))
+        ok = leave_and_come();
+    if (ok && breaks_is("drop")) {
+        ok = breaks_drop(&breaks.a) && breaks_make(&breaks.a);
+        ok &= end_break();
+        breaks_close_all();
+        if (ok && breaks.swaps && breaks_load_view()) { /* it may be back */
+            breaks.names.incarnation = breaks.view->incarnation;
+            ok = breaks_drop(&breaks.b);
+        }
+        return ok && breaks_open_all() && breaks_all_is_there();
     }
     /* Mostly nothing is added meanwhile: a later entry in a shard that was passed over has it taken over
      * again. */
-    const bool adds = n % 4 == 0 || is("grow") || is("build");
-    bool waits = true;
+    const bool adds = fault.n % (breaks.swaps ? 2 : 4) == 0 || breaks_is("grow") || breaks_is("build");
+    bool waits = true, comes = fault.data != CONNECTIONS_ALONE && fault.nodes != 3;
     while (ok && waits) {
         uint64_t us = clock_mono_us() - began;
         if (adds)
-            ok = add(&s.member, is("grow") ? 150 : 1);
-        clock_sleep_us(LOOK_US);
-        waits = s.broke < (s.second > 0 ? 2U : 1U) && us < (adds ? ADDS_US : BREAKS_US) &&
-                (adds || us < BEGINS_US || !is_folded());
+            ok = breaks_add(&breaks.member, breaks_is("grow") ? 150 : 1);
+        if (ok && comes && broke > 0) {
+            ok = breaks_newcomer_is_right();
+            comes = false;
+        }
+        clock_sleep_us(BREAKS_LOOK_US);
+        waits = broke < (fault.next != NOTHING ? 2U : 1U) && us < (adds ? ADDS_US : BREAKS_US) &&
+                (adds || us < BEGINS_US || !breaks_is_folded());
     }
-    end_break();
-    ok = ok && (!adds || add(&s.member, 1)) && wait_until_folded(END_US);
+    ok &= end_break();
+    ok = ok && (!adds || breaks_add(&breaks.member, 1)) && breaks_wait_until_folded(BREAKS_END_US);
     /* who folds also removes writers that are gone, such as an earlier judge that stood in for them */
-    log_set_folding(s.member.control, is("roll"));
-    return all_is_there() && ok;
+    log_set_folding(breaks.member.control, breaks_is("roll") || breaks.swaps);
+    return breaks_all_is_there() && ok;
 }
 
 /* --- all --- */
 
 static bool begin(struct error *e)
 {
-    static const char *const extra[] = {"--maxmemory", "256mb", NULL};
     char list[2][256] = {"", ""};
-    enum err code = proxy_start(&s.proxy, e);
-    for (unsigned i = 0; i < NODES && code == ERR_OK; i++) {
-        uint16_t port = 0;
-        code = temp_redis_start(&s.redis[i], extra, e);
-        if (code == ERR_OK)
-            code = client_open(&s.client[i], s.redis[i].port, 5000, e);
-        if (code == ERR_OK)
-            code = client_ok(&s.client[i], e, "ACL SETUSER a on nopass ~* &* +@all");
-        if (code == ERR_OK)
-            code = client_ok(&s.client[i], e, "ACL SETUSER b on nopass ~* &* +@all");
-        if (code == ERR_OK)
-            code = proxy_add(s.proxy, WIRE_REDIS, s.redis[i].port, &s.route[i], &port, e);
+    enum err code = proxy_start(&breaks.proxy, e);
+    for (unsigned i = 0; i < BREAKS_NODES && code == ERR_OK; i++) {
+        code = swap_start(&breaks.node[i], breaks.proxy, e);
         for (unsigned k = 0; k < 2; k++) {
             size_t length = strlen(list[k]);
             (void)snprintf(list[k] + length, sizeof(list[k]) - length, "%sredis://%c:x@127.0.0.1:%u",
-                           i == 0 ? "" : ",", "ab"[k], port);
+                           i == 0 ? "" : ",", "ab"[k], breaks.node[i].port);
         }
     }
-    proxy_count_as_job(s.proxy, "*");
+    proxy_count_as_job(breaks.proxy, "*");
     if (code == ERR_OK)
-        code = nodes_parse(&s.a, list[0], e);
+        code = nodes_parse(&breaks.a, list[0], e);
     if (code == ERR_OK)
-        code = nodes_parse(&s.b, list[1], e);
+        code = nodes_parse(&breaks.b, list[1], e);
     if (code == ERR_OK)
-        code = names_init(&s.names, "tb", "f", 1, e);
-    s.link = sync_client_new(&s.b, TIMEOUT_MS, NULL);
-    s.view = malloc(sizeof(*s.view));
-    s.ledger = ledger_new();
+        code = names_init(&breaks.names, "tb", "f", 1, e);
+    breaks.link = sync_client_new(&breaks.b, BREAKS_TIMEOUT_MS, NULL);
+    breaks.view = malloc(sizeof(*breaks.view));
+    breaks.ledger = ledger_new();
     if (code == ERR_OK) {
-        struct handle f = {.redis = s.link, .names = s.names};
+        struct handle f = {.redis = breaks.link, .names = breaks.names};
         code = registry_complete(&f, e);
         handle_fini(&f);
     }
     return code == ERR_OK;
+}
+
+static void tell_step(const char *what, unsigned done)
+{
+    (void)fprintf(stderr,
+                  "%s: %s: %s request %" PRIu64
+                  " %s (nodes %x, %u requests older, layout %d)%s, %u later; step %u\n",
+                  breaks.kind, what, moment_names[fault.moment], fault.n, data_names[fault.data], fault.nodes,
+                  fault.older, (int)breaks.layout, next_names[fault.next], fault.second, done);
+}
+
+static bool run_step(unsigned done)
+{
+    unsigned heals = breaks.heals;
+    bool ok = step();
+    if (!ok)
+        tell_step("BROKEN", done);
+    else if (breaks.heals > heals && getenv("LOG_BREAK_VERBOSE") != NULL)
+        tell_step("was degraded", done);
+    return ok;
 }
 
 /* Of @all steps, the first requests of each step are spread over what such a work sends. */
@@ -473,50 +357,115 @@ static bool run(const char *kind, const char *counts, unsigned all)
     enum { SPREAD = 13, REQUESTS = 60, PAGES = 8, SECONDS = 150, ANSWERS = 60, LATE_MOST_US = 60000 };
     uint64_t requests = counts == page ? PAGES : REQUESTS;
     unsigned done = 0;
-    s.kind = kind;
-    s.counts = counts;
-    bool ok = open_all();
+    breaks.kind = kind;
+    breaks.look_us = counts == page ? OFTEN_US : SELDOM_US;
+    bool ok = breaks_open_all();
     for (; ok && done < all; done++) {
-        uint64_t n = 1 + done * (uint64_t)SPREAD % requests;
-        s.moment = (enum moment)(done % (counts == page ? LATE : MOMENTS));
-        s.second = counts == page ? 1 + done * 7 % ANSWERS : done % 2 * (1 + done * 7 % SECONDS);
-        s.late_us = 1000 + done * UINT64_C(7919) % LATE_MOST_US;
-        ok = step(n);
-        if (!ok)
-            (void)fprintf(stderr, "%s: %s request %" PRIu64 ", step %u\n", kind, moment_names[s.moment], n,
-                          done);
-        if (s.next > (is("grow") ? 9000 : 30000)) {
-            close_all();
-            ok = ok && drop(&s.b) && open_all();
+        fault = (struct fault){.n = 1 + done * (uint64_t)SPREAD % requests,
+                               .moment = (enum moment)(done % (counts == page ? LATE : MOMENTS)),
+                               .counts = counts,
+                               .second = counts == page ? 1 + done * 7 % ANSWERS
+                                                        : done % 2 * (1 + done * 7 % SECONDS),
+                               .late_us = 1000 + done * UINT64_C(7919) % LATE_MOST_US};
+        fault.next = fault.second > 0 ? BREAKS : NOTHING;
+        ok = run_step(done);
+        if (breaks.next > (breaks_is("grow") ? 9000 : 30000)) {
+            breaks_close_all();
+            ok = ok && breaks_drop(&breaks.b) && breaks_open_all();
         }
     }
-    close_all();
+    breaks_close_all();
     (void)printf("%-5s %s %s: %u steps\n", kind, counts == page ? "pages" : "any", ok ? "kept" : "BROKEN",
                  done);
-    return ok && drop(&s.b);
+    return ok && breaks_drop(&breaks.b);
 }
 
-/* log_break [STEPS [KIND]]: of each kind; another number than the default takes minutes. */
+/* --- servers are replaced --- */
+
+static uint64_t draw(uint64_t *state, uint64_t below)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (*state >> 33) % below;
+}
+
+static void choose(uint64_t *state, unsigned done, uint64_t requests, bool has_earlier)
+{
+    enum { STRIDE = 13, OLDER_MOST = 40, SECONDS = 60, LATE_MOST_US = 30000 };
+    fault = (struct fault){.n = 1 + done * (uint64_t)STRIDE % requests, .counts = any};
+    fault.moment = (enum moment)draw(state, MOMENTS);
+    fault.data = (enum data)(SAME + draw(state, EMPTY));
+    fault.nodes = 1 + (unsigned)draw(state, 3);
+    fault.next = (enum next)draw(state, NEXTS);
+    fault.second = 1 + (unsigned)draw(state, SECONDS);
+    fault.late_us = 1000 + draw(state, LATE_MOST_US);
+    fault.older = (unsigned)draw(state, OLDER_MOST);
+    if (has_earlier)
+        fault.data = EARLIER;
+    if (fault.data != OLDER || fault.older >= fault.n)
+        fault.older = 0;
+    if (fault.nodes == 3 && fault.next == OTHER_NODE)
+        fault.next = NOTHING;
+    /* What home has lost is not made again. */
+    if (fault.data == EARLIER || (fault.data == EMPTY && (fault.nodes != 2 || fault.next == OTHER_NODE)))
+        fault.next = BACK;
+}
+
+static bool run_swaps(const char *kind, unsigned all, uint64_t seed, unsigned first_layout)
+{
+    enum { LIFE = 8 /* steps */, FEW = 90, MANY = 400 };
+    unsigned done = 0;
+    uint64_t state = seed;
+    bool has_earlier = false, ok = true;
+    breaks.kind = kind;
+    breaks.look_us = SELDOM_US;
+    breaks.heals = 0;
+    for (; ok && done < all; done++) {
+        if (done % LIFE == 0) {
+            breaks.layout = (enum layout)((first_layout + done / LIFE) % LAYOUTS);
+            ok = breaks_open_all();
+        }
+        choose(&state, done, breaks_is("build") || breaks_is("drop") ? MANY : FEW, has_earlier);
+        ok = ok && run_step(done);
+        has_earlier = false;
+        if (ok && done % LIFE == LIFE - 1) {
+            breaks_close_all();
+            copy_all();
+            has_earlier = ok = breaks_drop(&breaks.b);
+        }
+    }
+    breaks_close_all();
+    (void)printf("%-5s swaps %s: %u steps, %u healed by a build\n", kind, ok ? "kept" : "BROKEN", done,
+                 breaks.heals);
+    return ok && breaks_drop(&breaks.b);
+}
+
+/* log_break [STEPS [KIND]]: of each kind; another number than the default takes minutes.
+ * log_break swaps [STEPS [KIND [SEED]]] */
 int main(int argc, char **argv)
 {
-    enum { STEPS = 6 };
-    static const char *const kinds[] = {"fold", "take", "grow", "build", "heal", "roll", "drop"};
+    enum { STEPS = 6, SWAPS = 3 };
+    static const char *const kinds[] = {"fold", "take", "grow", "build", "heal",
+                                        "roll", "drop", "lane", "leave"};
+    enum { KINDS = sizeof(kinds) / sizeof(kinds[0]), BREAK_KINDS = 7 };
     struct error e = {""};
-    unsigned steps = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : STEPS;
+    breaks.swaps = argc > 1 && strcmp(argv[1], "swaps") == 0;
+    argc -= breaks.swaps;
+    argv += breaks.swaps;
+    unsigned steps = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : breaks.swaps ? SWAPS : STEPS;
+    uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     (void)signal(SIGPIPE, SIG_IGN);
-    bool ok = said(begin(&e) ? ERR_OK : ERR_IO, &e);
-    for (unsigned i = 0; ok && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+    bool ok = breaks_said(begin(&e) ? ERR_OK : ERR_IO, &e);
+    for (unsigned i = 0; ok && i < (breaks.swaps ? KINDS : BREAK_KINDS); i++) {
         if (argc > 2 && strcmp(argv[2], kinds[i]) != 0)
             continue;
-        ok = run(kinds[i], any, steps / 2) && (i > 1 || run(kinds[i], page, steps));
+        ok = breaks.swaps ? run_swaps(kinds[i], steps, seed + i, i)
+                          : run(kinds[i], any, steps / 2) && (i > 1 || run(kinds[i], page, steps));
     }
-    sync_client_free(s.link);
-    proxy_stop(s.proxy);
-    for (unsigned i = 0; i < NODES; i++) {
-        client_close(&s.client[i]);
-        temp_redis_fini(&s.redis[i]);
-    }
-    free(s.view);
-    ledger_free(s.ledger);
+    sync_client_free(breaks.link);
+    proxy_stop(breaks.proxy);
+    for (unsigned i = 0; i < BREAKS_NODES; i++)
+        swap_fini(&breaks.node[i]);
+    free(breaks.view);
+    ledger_free(breaks.ledger);
     return ok ? 0 : 1;
 }

@@ -151,6 +151,11 @@ end:
 #else
 #define RECORD_COUNTS (view.record == at)
 #endif
+#ifdef HOME_NOT_NAMED
+#define NAMES_HOME skip
+#else
+#define NAMES_HOME GOES_BY_VIEW
+#endif
 #ifdef NOT_NEAR
 #define WAS_NEAR true
 #elif defined(WITHDRAWN_UNSEEN)
@@ -175,7 +180,7 @@ proctype builder(byte n)
     if
     :: atomic { view.token == token && RECORD_COUNTS && view.under == era && view.era == era ->
            read = view.read; under = era }
-    :: atomic { view.token == token && !view.cut -> view.record = 0; view.near = false };
+    :: atomic { view.token == token && !view.cut && !MISSED -> NAMES_HOME; view.record = 0; view.near = false };
        atomic { header == token -> new = false };
        /* S0, the settle, the rows: what was added before is in the table */
        atomic { view.token == token && view.era == era -> under = era; key = acknowledged || in_lane; read = in_lane }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A shard's node fails over to a replica that lags: its tags are there, bits and tokens may be those of before. The lane
  * is on another node that loses nothing. Two folders, either of which may stop for any time or end, so that its memory
- * is gone; a reader that reads a block, and may keep what it loaded. README.md says what is left out.
+ * is gone; a reader that reads a block, and may keep what it loaded. With BACKS the address leads to the replica while
+ * the master runs on, and back to it. README.md says what is left out.
  *
  * denied: a reader says "absent" of the key after its add was acknowledged. */
 
@@ -15,9 +16,16 @@
 #define FAILOVERS 2
 #endif
 
+#ifndef BACKS
+#define BACKS 0
+#endif
+#define AWAY (FAILOVERS + 2) /* era of the server that the address leads to */
+
 byte last, first, at; /* entries of the lane; the oldest one there; the key's, 0: none yet */
 typedef server { bool key; byte header, mark };
 server master, replica; /* of the shard: its bits, the token in its header, and up to where it has every entry */
+server left;             /* the master that the address has led away from, and */
+byte left_era;           /* its era; 0: none */
 byte era = 1, view_era = 1; /* of the shard's node; as the view accepts it */
 byte number, writer, folded; /* in the view */
 bool behind;      /* the replica lacks something */
@@ -62,6 +70,13 @@ bool acknowledged, denied;
 #define BASE master.mark
 #endif
 
+/* The address leads away for so long that somebody looks. */
+#ifdef LEFT_STAYS
+#define HAS_LOOKED true
+#else
+#define HAS_LOOKED (era != AWAY || view_era != left_era)
+#endif
+
 proctype caller()
 {
     do
@@ -80,6 +95,12 @@ end:
     :: d_step { era <= FAILOVERS -> era++;
            master.key = replica.key; master.header = replica.header; master.mark = replica.mark;
            chain[0] = chain[0] && !behind; chain[1] = chain[1] && !behind; behind = false }
+    :: d_step { BACKS > 0 && left_era == 0 ->
+           left.key = master.key; left.header = master.header; left_era = era; era = AWAY;
+           master.key = replica.key; master.header = replica.header; behind = false }
+    :: d_step { era == AWAY ->
+           master.key = left.key; master.header = left.header; era = left_era;
+           replica.key = left.key; replica.header = left.header; behind = false }
     od
 }
 
@@ -126,7 +147,15 @@ end:
            noted = 0
        }
        if
-       :: e != 0 -> /* another era than the view's: all is written */
+       :: e != 0 -> /* another era than the view's: all is written, once that one is accepted no more */
+#ifndef LEFT_STAYS
+           d_step {
+               if
+               :: BACKS > 0 && view_era != era -> view_era = 0
+               :: else
+               fi
+           }
+#endif
            d_step {
                if
                :: whole && MAY_WRITE ->
@@ -149,7 +178,7 @@ end:
        fi
     :: d_step { t != 0 && whole && last > applied -> apply() }
     :: d_step { /* folds; it does not look at the era */
-           t != 0 && whole -> noted = applied;
+           t != 0 && whole && HAS_LOOKED -> noted = applied;
            if
            :: MAY_WRITE -> master.key = key; behind = true
            :: else -> t = 0

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT */
+/* The address of a node leads to its replica, which was promoted, and then to
+ * its server again, which has its data and its replication id of before. The metadata node has no shards. */
+#include "tests/integration/cut_over.h"
+#include "tests/integration/log_members.h"
+#include "tests/integration/log_redis.h"
+#include "tests/integration/two_nodes.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "migrate/build/build.h"
+#include "shard/view/view_load.h"
+#include "tests/lib/proxy.h"
+
+enum {
+    NODES = 2,
+    HOME = 0,
+    DATA = 1,
+    REPLY_MS = 10000,
+    WAIT_MS = 8000,
+    BREAKS_US = 50000,
+    LOOK_US = 5000,
+    SOON_MS = 500,
+    SELDOM_US = 3000000,
+    CAPACITY = 3000,
+    KEYS = 300
+};
+
+static struct temp_redis server[NODES], replica[NODES];
+static struct proxy *proxy;
+static unsigned route[NODES];
+static uint16_t to[NODES];
+static struct nodes nodes;
+static struct sync_client *l;
+static struct names names;
+static struct log_view *view;
+static struct builder *b;
+static struct build *build;
+
+static void start(void)
+{
+    char list[128], port[8];
+    static const char *const soon[] = {"--repl-diskless-sync-delay", "0", NULL};
+    struct error e = {""};
+    (void)signal(SIGPIPE, SIG_IGN);
+    must(proxy_start(&proxy, &e), e);
+    for (unsigned i = 0; i < NODES; i++) { /* with its first replica it gets another replication id */
+        const char *const extra[] = {"--replicaof", "127.0.0.1", port, NULL};
+        must(temp_redis_start(&server[i], soon, &e), e);
+        (void)snprintf(port, sizeof(port), "%u", server[i].port);
+        must(temp_redis_start(&replica[i], extra, &e), e);
+        must(proxy_add(proxy, WIRE_REDIS, server[i].port, &route[i], &to[i], &e), e);
+    }
+    (void)snprintf(list, sizeof(list), "redis://127.0.0.1:%u,redis://127.0.0.1:%u", to[HOME], to[DATA]);
+    must(nodes_parse(&nodes, list, &e), e);
+    l = sync_client_new(&nodes, REPLY_MS, NULL);
+    view = malloc(sizeof(*view));
+    assert_true(l != NULL && view != NULL);
+    for (unsigned i = 0; i < NODES; i++) {
+        struct client c;
+        int64_t replicas = 0;
+        must(client_open(&c, server[i].port, REPLY_MS, &e), e);
+        must(client_integer(&c, &replicas, &e, "WAIT 1 %d", WAIT_MS), e);
+        assert_int_equal(replicas, 1);
+        client_close(&c);
+    }
+}
+
+/* The metadata node has neither shards nor a lane. */
+static int set_up_home_apart(void **state)
+{
+    const struct two_nodes two = {.nodes = &nodes, .names = &names, .link = &l, .view = &view};
+    (void)state;
+    start();
+    const struct temp_redis data = {.port = to[DATA]};
+    two_nodes_make(&two, &data, CAPACITY, 1);
+    names.incarnation = view->incarnation;
+    return 0;
+}
+
+/* The lane is on the metadata node. */
+static int set_up(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    start();
+    must(names_init(&names, "tb", "f", 1, &e), e);
+    must(log_member_make(l, &names, CAPACITY, 1, 1024, &e), e);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    free(view);
+    sync_client_free(l);
+    for (unsigned i = 0; i < NODES; i++) {
+        temp_redis_fini(&replica[i]);
+        temp_redis_fini(&server[i]);
+    }
+    proxy_stop(proxy);
+    return 0;
+}
+
+/* Behind all that the server has done. */
+static void lead_to_replica(unsigned node)
+{
+    struct error e = {""};
+    struct client c;
+    int64_t replicas = 0;
+    must(client_open(&c, server[node].port, REPLY_MS, &e), e);
+    freeReplyObject(client_command(&c, "PUBLISH nobody nothing"));
+    must(client_integer(&c, &replicas, &e, "WAIT 1 %d", WAIT_MS), e);
+    assert_int_equal(replicas, 1);
+    client_close(&c);
+    must(client_open(&c, replica[node].port, REPLY_MS, &e), e);
+    must(client_ok(&c, &e, "REPLICAOF NO ONE"), e);
+    client_close(&c);
+    proxy_aim(proxy, route[node], replica[node].port);
+}
+
+/* The link's connection breaks, as those of all others do. */
+static void connect_again(void)
+{
+    struct error e = {""};
+    sync_client_free(l);
+    l = sync_client_new(&nodes, REPLY_MS, NULL);
+    assert_non_null(l);
+    must(log_view_load(l, &names, view, &e), e);
+}
+
+static void begins(void)
+{
+    struct error e = {""};
+    const struct build_options options = {.memory = UINT64_MAX, .writers = 1};
+    must(log_view_load(l, &names, view, &e), e);
+    must(builder_new(&b, l, &names, &e), e);
+    must(builder_begin(b, &view->slot[view->current].shape, "", &e), e);
+    must(builder_start(b, &e), e);
+    must(build_new(&build, b, &options, &e), e);
+}
+
+static enum err puts_keys(struct error *e)
+{
+    char text[24];
+    for (unsigned i = 0; i < KEYS; i++)
+        build_put(build, 0, hash_key(b->seed, text, (size_t)snprintf(text, sizeof(text), "%u", i)));
+    must(build_page_end(build, 0, e), *e);
+    return build_checkpoint(build, "", 0, e);
+}
+
+static void ends(void)
+{
+    build_free(build);
+    builder_free(b);
+}
+
+/* Another builder begins again at the replica; the record of the server says that all keys were written. */
+static void test_a_build__that_began_again_at_another_home_has_no_key_lost(void **state)
+{
+    struct error e = {""};
+    static struct log_member m; /* its threads outlive a failure */
+    struct buffer rows = {0};
+    (void)state;
+    begins();
+    must(puts_keys(&e), e);
+    ends();
+    lead_to_replica(HOME);
+    connect_again();
+    must(builder_new(&b, l, &names, &e), e);
+    must(builder_resume(b, &rows, &e), e);
+    assert_true(b->anew);
+    must(builder_start(b, &e), e);
+    builder_free(b);
+    proxy_aim(proxy, route[HOME], server[HOME].port);
+    connect_again();
+    must(builder_new(&b, l, &names, &e), e);
+    must(builder_resume(b, &rows, &e), e);
+    if (!b->anew) {
+        builder_note(b);
+        must(cut_over(b, false, &e), e);
+    }
+    builder_free(b);
+    buffer_fini(&rows);
+    log_members_open(&m, &nodes, &names, UINT64_MAX, true);
+    assert_int_equal(log_member_count(&m, 0, KEYS, KEY_ABSENT), 0);
+    log_member_close(&m);
+}
+
+/* What is written there is lost when the address leads back. The connection that broke is replaced unnoticed.
+ */
+static void test_what_a_build_writes__at_another_server_does_not_count(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    begins();
+    lead_to_replica(DATA);
+    clock_sleep_us(BREAKS_US);
+    gives(ERR_LOST, puts_keys(&e), e);
+    assert_true(b->anew);
+    ends();
+}
+
+static void test_a_builder__that_takes_over_at_another_server_begins_anew(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    begins();
+    must(puts_keys(&e), e);
+    lead_to_replica(DATA);
+    clock_sleep_us(BREAKS_US);
+    gives(ERR_LOST, builder_take_over(b, &e), e);
+    assert_true(b->anew);
+    ends();
+}
+
+/* --- a fold --- */
+
+/* Wait until the view says that the shards have all entries that there are now. */
+static bool is_folded_within(unsigned ms)
+{
+    struct error e = {""};
+    struct log_id end;
+    struct lane lane;
+    redisReply *r;
+    uint64_t until = clock_mono_us() + ms * UINT64_C(1000);
+    bool folded = false;
+    must(log_view_load(l, &names, view, &e), e);
+    must(log_view_lane_at(view, &names, &nodes, 0, &lane, &e), e);
+    must(sync_client_command(l, lane.where, &r, &e, "XREVRANGE %s + - COUNT 1", lane.key.text), e);
+    assert_true(log_id_parse(&end, r->element[0]->element[0]->str, r->element[0]->element[0]->len));
+    freeReplyObject(r);
+    while (!folded && clock_mono_us() < until) {
+        must(log_view_load(l, &names, view, &e), e);
+        folded = log_id_compare(view->slot[view->current].folded[0].position.id, end) >= 0;
+        clock_sleep_us(LOOK_US);
+    }
+    return folded;
+}
+
+static bool await_folded(void)
+{
+    return is_folded_within(WAIT_MS);
+}
+
+/* The view of before has the same version, and an earlier position. The lane may have been trimmed beyond. */
+static void test_positions__that_went_back_are_stored_again(void **state)
+{
+    static struct log_member m;
+    (void)state;
+    log_members_open(&m, &nodes, &names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
+    assert_true(await_folded());
+    lead_to_replica(HOME);
+    connect_again();
+    clock_sleep_us(BREAKS_US);
+    assert_int_equal(log_member_added(&m, KEYS, KEYS), KEYS);
+    assert_true(await_folded());
+    uint64_t version = view->version;
+    proxy_aim(proxy, route[HOME], server[HOME].port);
+    connect_again();
+    print_message("version %d, before: %d\n", (int)view->version, (int)version);
+    assert_true(await_folded());
+    log_member_close(&m);
+}
+
+/* The address leads back before anybody has looked. */
+static void test_what_is_folded__at_another_server_is_not_missing(void **state)
+{
+    static struct log_member m, later;
+    struct error e = {""};
+    struct log_status s;
+    const struct log_member_options o = {.nodes = &nodes,
+                                         .names = &names,
+                                         .memory = UINT64_MAX,
+                                         .timeout_ms = REPLY_MS,
+                                         .retain_us = WAIT_MS * UINT64_C(1000),
+                                         .look_interval_us = SELDOM_US,
+                                         .folds = true};
+    (void)state;
+    must(log_member_open(&m, &o, &e), e);
+    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
+    assert_true(await_folded());
+    lead_to_replica(DATA);
+    clock_sleep_us(BREAKS_US);
+    assert_int_equal(log_member_added(&m, KEYS, KEYS), KEYS);
+    control_status(m.control, &s);
+    uint64_t looks = s.looks;
+    bool folded = is_folded_within(SOON_MS);
+    control_status(m.control, &s);
+    print_message("folded there: %d, looks meanwhile: %d\n", folded, (int)(s.looks - looks));
+    proxy_aim(proxy, route[DATA], server[DATA].port);
+    assert_true(await_folded());
+    log_members_open(&later, &nodes, &names, UINT64_MAX, true);
+    assert_int_equal(log_member_count(&later, 0, KEYS, KEY_ABSENT), 0);
+    assert_int_equal(log_member_count(&later, KEYS, KEYS, KEY_ABSENT), 0);
+    log_member_abandon(&later);
+    log_member_abandon(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_build__that_began_again_at_another_home_has_no_key_lost,
+                                        set_up_home_apart, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_a_build_writes__at_another_server_does_not_count, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_builder__that_takes_over_at_another_server_begins_anew, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_positions__that_went_back_are_stored_again, set_up_home_apart,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_folded__at_another_server_is_not_missing, set_up,
+                                        tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
