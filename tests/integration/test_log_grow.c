@@ -667,7 +667,7 @@ static void test_mark_full__makes_no_lane(void **state)
     lane_is(&lane);
     must(sync_client_command(w.link, lane.where, &r, &e, "DEL %b", lane.key.text, lane.key.length), e);
     freeReplyObject(r);
-    gives(ERR_NOT_FOUND, lane_mark_full(w.link, &lane, 1, &e), e);
+    gives(ERR_LOST, lane_mark_full(w.link, &lane, 1, &e), e);
 }
 
 static long long length_of(const struct lane *lane)
