@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Streams and shards that no view names, on real servers. A process that replaces a lane or adds a layer is
- * killed at each step, and its last command may be executed later. What it has left is found and removed. */
+ * killed at each step, and its last command may be executed later. What it has left is found and removed. A
+ * build's begin that comes late enters no generation again. */
 #include "tests/integration/lives.h"
 
 #include <stdio.h>
@@ -8,6 +9,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "shard/generations/build.h"
+#include "shard/generations/grace.h"
 #include "shard/members/roll.h"
 
 enum { KILLED_MS = 300, ARRIVES_US = 50 * 1000 };
@@ -200,6 +203,38 @@ static void test_shards_that_are_made_behind_a_deletion__go_when_the_filter_is_m
     assert_true(late > 0);
 }
 
+/* --- generations --- */
+
+static enum err begin_build(struct life *life, struct sync_client *l, struct error *e)
+{
+    struct builder *b;
+    enum err code = builder_new(&b, l, &life->names, e);
+    if (code != ERR_OK)
+        return code;
+    code = builder_begin(b, &w.view.slot[1].shape, "", e);
+    builder_free(b);
+    return code;
+}
+
+/* Generation 2 was given up since: its number is used, and its shards may be read or deleted late. */
+static void test_begin__that_comes_late_enters_no_generation_again(void **state)
+{
+    struct error e = {""};
+    static struct life_sleeper s;
+    (void)state;
+    begin();
+    proxy_count_only(w.proxy, ":expansion_flag");
+    assert_true(life_put_to_sleep(&s, &w, begin_build, 1, PROXY_BEFORE));
+    proxy_count_only(w.proxy, "");
+    must(begin_build(&w, w.link, &e), e);
+    must(grace_forget(w.link, &w.names, "", 2, &e), e);
+    gives(ERR_CONFLICT, life_wake(&s), s.e);
+    must(log_view_load(w.link, &w.names, &w.view, &e), e);
+    assert_int_equal(w.view.last_generation, 2);
+    assert_int_equal(w.view.slot[0].shape.number, 0);
+    life_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +243,7 @@ int main(void)
         cmocka_unit_test(test_a_stream_that_is_made_late__goes_with_the_filter),
         cmocka_unit_test(test_a_grower_that_a_deletion_overtakes__takes_its_shards_away),
         cmocka_unit_test(test_shards_that_are_made_behind_a_deletion__go_when_the_filter_is_made_anew),
+        cmocka_unit_test(test_begin__that_comes_late_enters_no_generation_again),
     };
     return cmocka_run_group_tests_name("strays, two nodes", tests, start, stop);
 }

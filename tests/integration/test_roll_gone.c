@@ -90,15 +90,23 @@ static void test_a_writer_in_doubt__registers_again_or_is_removed(void **state)
     assert_false(w.view->degraded);
 }
 
+/* The first writer doubts the second one, and begins to remove it. Returns that one. */
+static struct log_writer doubts_and_begins(struct removal *m)
+{
+    struct error e = {""};
+    roll_case_load_view();
+    struct log_writer gone = *log_view_writer(w.view, w.writer[1].id);
+    must(remove_doubt(&w.writer[0].roll, &gone, &e), e);
+    must(remove_begin(&w.writer[0].roll, w.view, &gone, m, &e), e);
+    return gone;
+}
+
 static void test_a_writer_in_doubt__stays_until_the_shards_of_both_generations_have_its_entries(void **state)
 {
     struct error e = {""};
     struct removal m;
     (void)state;
-    roll_case_load_view();
-    struct log_writer gone = *log_view_writer(w.view, w.writer[1].id);
-    must(remove_doubt(&w.writer[0].roll, &gone, &e), e);
-    must(remove_begin(&w.writer[0].roll, w.view, &gone, &m, &e), e);
+    (void)doubts_and_begins(&m);
     for (unsigned i = 0; i < 4; i++) { /* generation slot and lane that is not completely folded yet */
         for (unsigned k = 0; k < 4; k++) {
             struct log_id there = m.notice[k % 2];
@@ -122,19 +130,13 @@ static void test_a_removal__counts_under_its_era_only(void **state)
     struct error e = {""};
     struct removal m;
     (void)state;
-    roll_case_load_view();
-    struct log_writer gone = *log_view_writer(w.view, w.writer[1].id);
-    must(remove_doubt(&w.writer[0].roll, &gone, &e), e);
-    must(remove_begin(&w.writer[0].roll, w.view, &gone, &m, &e), e);
+    struct log_writer gone = doubts_and_begins(&m);
     roll_case_renew_era(&w.client);
     gives(ERR_FENCED, remove_begin(&w.writer[0].roll, w.view, &gone, &m, &e), e);
     roll_case_renew_era(&w.client);
     roll_case_call();
     must(roll_register(&w.writer[1].roll, &e), e);
-    roll_case_load_view();
-    gone = *log_view_writer(w.view, w.writer[1].id);
-    must(remove_doubt(&w.writer[0].roll, &gone, &e), e);
-    must(remove_begin(&w.writer[0].roll, w.view, &gone, &m, &e), e);
+    gone = doubts_and_begins(&m);
     roll_case_renew_era(&w.client);
     roll_case_call();
     roll_case_store_folded(0, 0, 1, at(m.notice[0]));
