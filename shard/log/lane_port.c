@@ -25,9 +25,19 @@ void lane_port_run(struct lane_port *p, struct lane_reader *r, uint64_t not_befo
 
 void lane_port_run_soon(struct lane_port *p, struct lane_reader *r)
 {
-    TAILQ_INSERT_TAIL(&p->soon, r, run);
+    if (r->is_soon)
+        return;
+    r->is_soon = true;
+    TAILQ_INSERT_TAIL(&p->soon, r, next);
     if (event_add(p->next_round, &(struct timeval){0}) != 0)
         event_active(p->next_round, EV_TIMEOUT, 0); /* no memory: in this round */
+}
+
+void lane_port_forget_soon(struct lane_port *p, struct lane_reader *r)
+{
+    if (r->is_soon)
+        TAILQ_REMOVE(&p->soon, r, next);
+    r->is_soon = false;
 }
 
 void lane_port_tell(struct lane_port *p, struct lane_request *q, const struct lane_port *self)
@@ -90,7 +100,7 @@ static bool take_back(struct lane_request *q)
     (void)pthread_mutex_lock(&r->lock);
     bool has_ended = q->state == REQUEST_ENDED;
     if (!has_ended)
-        TAILQ_REMOVE(q->state == REQUEST_QUEUED ? &r->queue : &r->turn.requests, q, list);
+        TAILQ_REMOVE(q->state == REQUEST_QUEUED ? &r->queue : &q->turn->requests, q, list);
     (void)pthread_mutex_unlock(&r->lock);
     return !has_ended;
 }
@@ -186,8 +196,11 @@ static void on_next_round(evutil_socket_t fd, short events, void *arg)
     (void)fd;
     (void)events;
     while ((r = TAILQ_FIRST(&p->soon)) != NULL) {
-        TAILQ_REMOVE(&p->soon, r, run);
-        lane_reader_go_on(r, p);
+        lane_port_forget_soon(p, r);
+        if (atomic_load(&r->runner) == p)
+            lane_reader_go_ahead(r, p);
+        else
+            lane_reader_go_on(r, p);
     }
 }
 
@@ -221,15 +234,14 @@ static void hand_over(struct lane_port *p)
 {
     struct lane_reader *r;
     while ((r = pop_ready(p, UINT64_MAX)) != NULL)
-        lane_reader_leave(r, p, false);
+        lane_reader_leave(r, p);
     while ((r = TAILQ_FIRST(&p->soon)) != NULL) {
-        TAILQ_REMOVE(&p->soon, r, run);
-        lane_reader_leave(r, p, false);
+        lane_port_forget_soon(p, r);
+        if (atomic_load(&r->runner) != p)
+            lane_reader_leave(r, p);
     }
-    while ((r = TAILQ_FIRST(&p->waiting)) != NULL) {
-        TAILQ_REMOVE(&p->waiting, r, run);
-        lane_reader_leave(r, p, true);
-    }
+    while ((r = TAILQ_FIRST(&p->waiting)) != NULL)
+        lane_reader_leave(r, p);
 }
 
 void lane_port_rest(struct lane_port *p)

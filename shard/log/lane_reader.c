@@ -16,7 +16,10 @@ struct lane_reader *lane_reader_new(const struct lane *lane, const struct log_po
     (void)pthread_mutex_init(&r->lock, NULL); /* neither call can fail, as it sets no attributes */
     (void)pthread_mutex_init(&r->applying, NULL);
     TAILQ_INIT(&r->queue);
-    TAILQ_INIT(&r->turn.requests);
+    for (unsigned i = 0; i < 2; i++)
+        TAILQ_INIT(&r->turns[i].requests);
+    r->turn = &r->turns[0];
+    r->ahead = &r->turns[1];
     r->lane = *lane;
     r->at = *at;
     memcpy(r->writer, writer, LOG_WRITER_BYTES);
@@ -43,8 +46,10 @@ bool lane_reader_free(struct lane_reader *r)
         return false;
     (void)pthread_mutex_destroy(&r->applying);
     (void)pthread_mutex_destroy(&r->lock);
-    lane_round_free(r->round);
-    lane_turn_give_back(&r->turn);
+    for (unsigned i = 0; i < 2; i++) {
+        lane_round_free(r->turns[i].round);
+        lane_turn_give_back(&r->turns[i]);
+    }
     free(r);
     return true;
 }
@@ -82,12 +87,18 @@ void lane_reader_stop(struct lane_reader *r)
     (void)pthread_mutex_unlock(&r->applying);
 }
 
-void lane_reader_wake(struct lane_reader *r, const struct lane_port *self)
+void lane_reader_wake(struct lane_reader *r, struct lane_port *self)
 {
-    const struct lane_request *q = TAILQ_FIRST(&r->turn.requests);
+    const struct lane_request *q = TAILQ_FIRST(&r->turn->requests);
+    if (q == NULL)
+        q = TAILQ_FIRST(&r->ahead->requests);
     if (q == NULL)
         q = TAILQ_FIRST(&r->queue);
-    if (q == NULL || r->busy || r->stopped)
+    if (q == NULL || r->stopped)
+        return;
+    if (r->busy && self != NULL && atomic_load(&r->runner) == self && !r->ahead->has_begun)
+        lane_port_run_soon(self, r);
+    if (r->busy)
         return;
     r->busy = true;
     lane_port_run(q->port, r, 0, self);
@@ -116,7 +127,8 @@ void lane_reader_end(struct lane_reader *r, enum err code, const char *text)
     r->stopped = true;
     r->over = code;
     (void)snprintf(r->why_over, sizeof(r->why_over), "%s", text);
-    refuse_all(r, &r->turn.requests);
+    refuse_all(r, &r->turn->requests);
+    refuse_all(r, &r->ahead->requests);
     refuse_all(r, &r->queue);
     (void)pthread_mutex_unlock(&r->lock);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_LOG_LANE_READER_H
 #define SHARD_LOG_LANE_READER_H
-/* A lane as all workers of a process share it. One tail read of the lane is under way at a time, whichever
- * worker asked for it; requests that arrive meanwhile share the next one. Keys to be added gather in the same
- * way. They leave as entries of up to LOG_KEYS_MAX keys, in one write with the tail read behind them.
+/* A lane as all workers of a process share it. One tail read of the lane is under way, whichever worker asked
+ * for it; requests that arrive meanwhile share the next one. It is sent over the same connection at once if
+ * it is for at least half as many requests, so that Redis works while this process does; a third one is not.
+ * Keys to be added gather in the same way. They leave as entries of up to LOG_KEYS_MAX keys, in one write
+ * with the tail read behind them.
  *
  * A worker has a port: its event loop, its connections and a mailbox. A request's callback runs in the thread
  * of its port. The worker that finds no read under way makes it, and also the next ones for as long as one of
@@ -19,6 +21,7 @@
 
 struct lane_reader;
 struct lane_port;
+struct turn;
 
 /* What to do with the entries of a lane. Hooks are called in the thread of any port, never by two at once. */
 struct lane_reader_hooks {
@@ -66,6 +69,7 @@ struct lane_request {
     struct worker_queue_item ended;   /* in the port's queue of callbacks */
     struct lane_port *port;
     struct lane_reader *reader;
+    struct turn *turn; /* that has taken it */
     const struct key_hash *keys;
     uint8_t *fresh;
     unsigned count, there;       /* number of keys; of those that were there */

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is a turn of one round: what has gathered leaves as entries, with a tail read and INFO
  * behind them; the replies prove that the read counts and is complete; the entries are applied; the requests
- * end. Possible failure modes are:
+ * end. Meanwhile the turn ahead may have sent its round over the same connection. Its read began where this
+ * one did, so it has the same entries again, and then its own. If this turn does not end by its first round,
+ * the replies to the turn ahead are dropped: its entries may be in the lane, as if its connection had broken.
+ * Whichever turn reads meets the entries of both.
+ *
+ * Possible failure modes are:
  * - a full reply: one more round
  * - a connection that breaks: a pause, then a round without the entries that may be in the lane; the round
  *   after that sends those which were not met
@@ -36,7 +41,7 @@ static void on_reply(void *arg, const redisReply *reply);
 /* False: no memory. Keeps the redirection. */
 static bool write_round(struct lane_reader *r, struct round *o)
 {
-    struct turn *t = &r->turn;
+    struct turn *t = o->turn;
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
     o->next = o->awaited = o->added = 0;
     o->missing = false;
@@ -57,46 +62,79 @@ static bool write_round(struct lane_reader *r, struct round *o)
     return !buffer_failed(&o->commands.bytes);
 }
 
-static void make_round(struct lane_reader *r, struct lane_port *p)
+/* Sets @t->is_sent. */
+static void make_round(struct lane_reader *r, struct turn *t, struct lane_port *p)
 {
-    if (r->round == NULL)
-        r->round = calloc(1, sizeof(*r->round));
-    struct round *o = r->round;
-    if (o == NULL || !write_round(r, o)) {
-        lane_turn_go_on_later(r, p);
+    if (t->round == NULL)
+        t->round = calloc(1, sizeof(*t->round));
+    struct round *o = t->round;
+    if (o == NULL)
         return;
-    }
+    o->turn = t;
+    if (!write_round(r, o))
+        return;
     o->awaited = async_client_send_together(p->async, r->lane.where, &o->redirect, o->commands.count,
                                             o->commands.bytes.data, o->commands.end, on_reply, o);
-    if (o->awaited == 0) {
-        lane_turn_go_on_later(r, p);
-        return;
-    }
-    for (unsigned i = 0; i < o->added; i++)
-        r->turn.state[o->entry[i]] = ENTRY_SENT;
+    t->is_sent = o->awaited > 0;
+    for (unsigned i = 0; i < o->added && t->is_sent; i++)
+        t->state[o->entry[i]] = ENTRY_SENT;
     o->added = 0;
-    r->runner = p;
+}
+
+void lane_round_await(struct lane_reader *r, struct lane_port *p)
+{
+    atomic_store(&r->runner, p);
     TAILQ_INSERT_TAIL(&p->waiting, r, run);
+}
+
+static void await_no_more(struct lane_reader *r, struct lane_port *p)
+{
+    lane_port_forget_soon(p, r);
+    TAILQ_REMOVE(&p->waiting, r, run);
+    atomic_store(&r->runner, NULL);
+}
+
+/* The reader goes on without the round of @t: its last reply frees it, and entries that it sent may be in the
+ * lane. */
+static void leave_round(struct turn *t)
+{
+    if (!t->has_begun || !t->is_sent)
+        return;
+    t->is_sent = false;
+    t->round->reader = NULL;
+    t->round = NULL;
 }
 
 void lane_reader_go_on(struct lane_reader *r, struct lane_port *p)
 {
+    leave_round(r->ahead);
     if (!lane_turn_may_go_on(r))
         return;
-    if (!r->in_turn && !lane_turn_begin(r, p))
+    if (!r->turn->has_begun && !lane_turn_begin(r, p))
         return;
-    if (lane_turn_is_waited_for(r))
-        make_round(r, p);
-    else
+    if (!lane_turn_is_waited_for(r)) {
         lane_turn_end(r, p, ERR_CANCELLED, "");
+        return;
+    }
+    make_round(r, r->turn, p);
+    if (r->turn->is_sent)
+        lane_round_await(r, p);
+    else
+        lane_turn_go_on_later(r, p);
 }
 
-void lane_reader_leave(struct lane_reader *r, struct lane_port *p, bool is_waiting)
+void lane_reader_go_ahead(struct lane_reader *r, struct lane_port *p)
 {
-    if (is_waiting) {
-        r->round->reader = NULL; /* its last reply frees it */
-        r->round = NULL;
-    }
+    if (!r->ahead->has_begun && lane_turn_begin_ahead(r, p))
+        make_round(r, r->ahead, p);
+}
+
+void lane_reader_leave(struct lane_reader *r, struct lane_port *p)
+{
+    if (atomic_load(&r->runner) == p)
+        await_no_more(r, p);
+    leave_round(r->turn);
+    leave_round(r->ahead);
     lane_turn_go_on_later(r, p);
 }
 
@@ -112,7 +150,7 @@ static void note(struct round *o, enum err code, const char *text)
 
 static void take_added(struct round *o, const redisReply *reply)
 {
-    struct turn *t = &o->reader->turn;
+    struct turn *t = o->turn;
     struct error e = {""};
     struct log_id id;
     unsigned i = o->entry[o->added++];
@@ -159,14 +197,19 @@ static void take(struct round *o, enum lane_command kind, const redisReply *repl
     note(o, code, e.text);
 }
 
-/* The index of @record among the turn's entries, if the turn meets it for the first time; else t->entries. */
-static unsigned own_entry(const struct lane_reader *r, const struct tail_record *record)
+/* The turn that meets its own entry for the first time by @record; NULL: none. *@i: its index there. */
+static struct turn *own_entry(struct lane_reader *r, const struct tail_record *record, unsigned *i)
 {
-    const struct turn *t = &r->turn;
-    uint64_t i = record->entry.sequence - t->sequence;
-    bool is_own = i < t->entries && t->state[i] != ENTRY_MET && record->entry.kind == LOG_KEYS &&
-                  memcmp(record->entry.writer, r->writer, LOG_WRITER_BYTES) == 0;
-    return is_own ? (unsigned)i : t->entries;
+    if (record->entry.kind != LOG_KEYS || memcmp(record->entry.writer, r->writer, LOG_WRITER_BYTES) != 0)
+        return NULL;
+    for (unsigned k = 0; k < 2; k++) {
+        struct turn *t = &r->turns[k];
+        uint64_t at = record->entry.sequence - t->sequence;
+        *i = (unsigned)at;
+        if (t->has_begun && at < t->entries && t->state[at] != ENTRY_MET)
+            return t;
+    }
+    return NULL;
 }
 
 static enum err keep(struct lane_reader *r, const struct tail_record *record, struct error *e)
@@ -189,24 +232,23 @@ static void heed_removal(const struct lane_reader *r, const struct tail_record *
  * met here does not count. TAIL_LAYER: the owner waits for a view. */
 static enum err apply_entries(struct lane_reader *r, enum tail_state *stalls, struct error *e)
 {
-    struct turn *t = &r->turn;
     struct tail_record record, last = {.bytes = NULL};
     enum err code = ERR_OK;
-    while (code == ERR_OK && tail_next(&r->round->tail, &record)) {
+    while (code == ERR_OK && tail_next(&r->turn->round->tail, &record)) {
+        unsigned i;
         heed_removal(r, &record);
-        unsigned i = own_entry(r, &record);
-        code = i < t->entries ? keep(r, &record, e) : ERR_OK;
+        struct turn *t = own_entry(r, &record, &i);
+        code = t != NULL ? keep(r, &record, e) : ERR_OK;
         if (code == ERR_FENCED)
             *stalls = TAIL_ERA;
         if (code != ERR_OK)
             break;
-        code =
-            r->hooks.apply(r->arg, &record, i < t->entries ? t->fresh + (size_t)i * LOG_KEYS_MAX : NULL, e);
+        code = r->hooks.apply(r->arg, &record, t != NULL ? t->fresh + (size_t)i * LOG_KEYS_MAX : NULL, e);
         if (code == ERR_FENCED)
             *stalls = TAIL_LAYER;
         if (code != ERR_OK)
             break;
-        if (i < t->entries)
+        if (t != NULL)
             t->state[i] = ENTRY_MET;
         last = record;
     }
@@ -219,7 +261,7 @@ static enum err apply_entries(struct lane_reader *r, enum tail_state *stalls, st
  * read, or are appended in the next round. */
 static enum err take_there(struct lane_reader *r, enum tail_state *stalls, struct error *e)
 {
-    struct turn *t = &r->turn;
+    struct turn *t = r->turn;
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
     enum err code = ERR_OK;
     bool is_term = t->there > 0 && r->hooks.is_term != NULL && r->hooks.is_term(r->arg, t->term);
@@ -260,6 +302,7 @@ static bool is_superseded(struct lane_reader *r)
  * lane. */
 static void stall(struct lane_reader *r, struct lane_port *p, enum tail_state state)
 {
+    leave_round(r->ahead);
     (void)pthread_mutex_lock(&r->applying);
     (void)pthread_mutex_lock(&r->lock);
     bool superseded = r->stopped || r->moved;
@@ -313,9 +356,9 @@ static bool unmet(struct turn *t)
 
 static void judge(struct lane_reader *r, struct lane_port *p)
 {
-    enum tail_state state = tail_state(&r->round->tail, &r->lane);
+    enum tail_state state = tail_state(&r->turn->round->tail, &r->lane);
     r->is_unreadable = false;
-    if (r->round->missing)
+    if (r->turn->round->missing)
         state = TAIL_LOST;
     switch (state) {
     case TAIL_GAP:
@@ -326,7 +369,7 @@ static void judge(struct lane_reader *r, struct lane_port *p)
         stall(r, p, state);
         break;
     case TAIL_EMPTY:
-        r->turn.with_length = true;
+        r->turn->with_length = true;
         lane_reader_go_on(r, p);
         break;
     case TAIL_MORE:
@@ -336,7 +379,7 @@ static void judge(struct lane_reader *r, struct lane_port *p)
     case TAIL_COMPLETE:
         if (!apply_all(r, p, true))
             break;
-        if (unmet(&r->turn))
+        if (unmet(r->turn))
             lane_reader_go_on(r, p);
         else
             lane_turn_end(r, p, ERR_OK, "");
@@ -347,29 +390,30 @@ static void judge(struct lane_reader *r, struct lane_port *p)
 static void end_unreadable(struct lane_reader *r, struct lane_port *p)
 {
     r->is_unreadable = true;
-    lane_turn_end(r, p, r->round->code, r->round->why.text);
+    lane_turn_end(r, p, r->turn->round->code, r->turn->round->why.text);
 }
 
 static bool counts(const struct lane_reader *r)
 {
-    return r->hooks.counts == NULL || r->hooks.counts(r->arg, r->round->since);
+    return r->hooks.counts == NULL || r->hooks.counts(r->arg, r->turn->round->since);
 }
 
 static void end_round(struct lane_reader *r)
 {
-    struct round *o = r->round;
-    struct lane_port *p = r->runner;
-    TAILQ_REMOVE(&p->waiting, r, run);
-    if (o->redirect.port != 0 && r->turn.redirections++ < REDIRECTIONS_MAX) {
+    struct round *o = r->turn->round;
+    struct lane_port *p = atomic_load(&r->runner);
+    await_no_more(r, p);
+    r->turn->is_sent = false;
+    if (o->redirect.port != 0 && r->turn->redirections++ < REDIRECTIONS_MAX) {
         lane_reader_go_on(r, p);
         return;
     }
     o->redirect = (struct slot_redirect){0};
-    r->turn.redirections = 0;
+    r->turn->redirections = 0;
     if (tail_is_other_era(&o->tail, &r->lane))
         stall(r, p, TAIL_ERA);
     else if (o->awaited < o->commands.count || o->code == ERR_UNREACHABLE)
-        lane_turn_go_on_later(r, p);
+        lane_reader_leave(r, p);
     else if (!counts(r))
         stall(r, p, TAIL_NEW);
     else if (o->code != ERR_OK)

@@ -47,9 +47,8 @@ static bool is_there(const struct turn *t, const struct lane_request *q, unsigne
 }
 
 /* Under the lock: count the requests that fit into the turn, and their keys. */
-static unsigned measure(struct lane_reader *r)
+static unsigned measure(struct lane_reader *r, struct turn *t)
 {
-    struct turn *t = &r->turn;
     struct lane_request *q;
     unsigned fit = 0;
     t->keys = t->there = 0;
@@ -81,16 +80,19 @@ static void place_keys(struct turn *t, const struct lane_request *q)
 }
 
 /* Under the lock: move requests from the queue to the turn, as many as fit. False: no memory for the keys. */
-static bool take_requests(struct lane_reader *r)
+static bool take_requests(struct lane_reader *r, struct turn *t, unsigned fit)
 {
-    struct turn *t = &r->turn;
-    unsigned fit = measure(r), first = 0, there = t->there_from * LOG_KEYS_MAX;
+    unsigned first = 0, there = t->there_from * LOG_KEYS_MAX;
     bool has_room = make_room(t, t->entries * LOG_KEYS_MAX);
+    t->has_begun = true;
+    t->is_sent = false;
+    t->taken = fit;
     for (; fit > 0; fit--) {
         struct lane_request *q = TAILQ_FIRST(&r->queue);
         TAILQ_REMOVE(&r->queue, q, list);
         TAILQ_INSERT_TAIL(&t->requests, q, list);
         q->state = REQUEST_TAKEN;
+        q->turn = t;
         q->first = first;
         q->first_there = there;
         if (has_room)
@@ -127,7 +129,7 @@ static void take_fresh(const struct turn *t, struct lane_request *q)
 
 static void end_request(struct lane_reader *r, struct lane_request *q, enum err code, const char *text)
 {
-    const struct turn *t = &r->turn;
+    const struct turn *t = q->turn;
     const struct error *refusal = code == ERR_OK ? refusal_of(t, q) : NULL;
     if (code == ERR_OK && refusal == NULL && q->fresh != NULL) {
         if (q->breaks == r->breaks)
@@ -147,10 +149,10 @@ static void end_request(struct lane_reader *r, struct lane_request *q, enum err 
  * @prefers_p says; else any. NULL: none waits. */
 static struct lane_port *runner(const struct lane_reader *r, const struct lane_port *p, bool prefers_p)
 {
-    const struct lane_requests *const lists[] = {&r->turn.requests, &r->queue};
+    const struct lane_requests *const lists[] = {&r->turn->requests, &r->ahead->requests, &r->queue};
     const struct lane_request *q;
     struct lane_port *any = NULL;
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < 3; i++)
         TAILQ_FOREACH(q, lists[i], list)
         {
             if ((q->port == p) == prefers_p)
@@ -160,25 +162,40 @@ static struct lane_port *runner(const struct lane_reader *r, const struct lane_p
     return any;
 }
 
+/* Under the lock: the turn is over. The turn ahead takes its place, if it has begun. */
+static void leave(struct lane_reader *r)
+{
+    struct turn *t = r->turn;
+    t->has_begun = false;
+    if (!r->ahead->has_begun)
+        return;
+    r->turn = r->ahead;
+    r->ahead = t;
+}
+
 void lane_turn_end(struct lane_reader *r, struct lane_port *p, enum err code, const char *text)
 {
+    struct turn *t = r->turn;
     struct lane_request *q;
     (void)pthread_mutex_lock(&r->lock);
-    while ((q = TAILQ_FIRST(&r->turn.requests)) != NULL) {
-        TAILQ_REMOVE(&r->turn.requests, q, list);
+    while ((q = TAILQ_FIRST(&t->requests)) != NULL) {
+        TAILQ_REMOVE(&t->requests, q, list);
         end_request(r, q, code, text);
         lane_port_tell(q->port, q, p);
     }
-    r->in_turn = false;
+    leave(r);
+    bool is_sent = r->turn->has_begun && r->turn->is_sent;
     /* The thread of @p may run its loop no further, unless one of its own requests waits. */
-    struct lane_port *next = runner(r, p, true);
-    r->busy = next != NULL && !r->stopped;
-    if (r->busy && next == p)
-        lane_port_run_soon(p, r); /* so that clients that have just been answered share the turn */
-    else if (r->busy)
+    struct lane_port *next = is_sent ? p : runner(r, p, true);
+    r->busy = is_sent || (next != NULL && !r->stopped);
+    if (is_sent)
+        lane_round_await(r, p);
+    if (r->busy && next != p)
         lane_port_run(next, r, 0, p);
-    else if (r->turn.room > ROOM_KEPT)
-        lane_turn_give_back(&r->turn);
+    else if (r->busy && !(is_sent && TAILQ_EMPTY(&r->queue)))
+        lane_port_run_soon(p, r); /* so that clients that have just been answered share the turn */
+    else if (t->room > ROOM_KEPT)
+        lane_turn_give_back(t);
     (void)pthread_mutex_unlock(&r->lock);
 }
 
@@ -186,17 +203,19 @@ void lane_turn_end(struct lane_reader *r, struct lane_port *p, enum err code, co
  * were there are appended. */
 static void take_move(struct lane_reader *r)
 {
-    struct turn *t = &r->turn;
     if (!r->moved)
         return;
     r->lane = r->next_lane;
     r->at = r->next_at;
     r->moved = false;
-    if (r->round != NULL)
-        r->round->redirect = (struct slot_redirect){0};
-    for (unsigned i = 0; r->taken != r->breaks && r->in_turn && i < t->entries; i++)
-        if (t->state[i] == ENTRY_MET || t->state[i] == ENTRY_THERE)
-            t->state[i] = i < t->there_from ? ENTRY_SENT : ENTRY_UNSENT;
+    for (unsigned k = 0; k < 2; k++) {
+        struct turn *t = &r->turns[k];
+        if (t->round != NULL)
+            t->round->redirect = (struct slot_redirect){0};
+        for (unsigned i = 0; r->taken != r->breaks && t->has_begun && i < t->entries; i++)
+            if (t->state[i] == ENTRY_MET || t->state[i] == ENTRY_THERE)
+                t->state[i] = i < t->there_from ? ENTRY_SENT : ENTRY_UNSENT;
+    }
     r->taken = r->breaks;
 }
 
@@ -212,45 +231,74 @@ bool lane_turn_may_go_on(struct lane_reader *r)
     return may;
 }
 
-/* Refuse entries that could not be kept: they are not sent. */
-static void refuse_beyond_own(struct lane_reader *r)
+/* Refuse entries that could not be kept: they are not sent. Those of @before, which has begun if it is
+ * another turn, are not kept yet. */
+static void refuse_beyond_own(struct lane_reader *r, struct turn *t, const struct turn *before)
 {
-    struct turn *t = &r->turn;
+    unsigned entries = t->entries + (before != t ? before->entries : 0);
+    size_t keys = t->keys + t->there + (before != t ? before->keys + before->there : 0);
     if (r->own == NULL || t->entries == 0)
         return;
-    t->refused =
-        own_room(r->own, t->entries,
-                 (size_t)t->entries * LOG_ENTRY_BYTES_MIN + (size_t)(t->keys + t->there) * LOG_HASH_BYTES,
-                 &t->why_refused);
+    t->refused = own_room(r->own, entries, (size_t)entries * LOG_ENTRY_BYTES_MIN + keys * LOG_HASH_BYTES,
+                          &t->why_refused);
     if (t->refused != ERR_OK)
         memset(t->state, ENTRY_REFUSED, t->entries);
 }
 
-bool lane_turn_begin(struct lane_reader *r, struct lane_port *p)
+static void begin(struct lane_reader *r, struct turn *t, bool has_room)
 {
-    struct turn *t = &r->turn;
-    (void)pthread_mutex_lock(&r->lock);
-    bool has_room = take_requests(r);
-    (void)pthread_mutex_unlock(&r->lock);
-    r->in_turn = true;
     t->sequence = r->sequence;
     r->sequence += t->entries;
     t->redirections = 0;
     t->with_length = false;
     memset(t->state, ENTRY_UNSENT, t->there_from);
     memset(t->state + t->there_from, ENTRY_THERE, t->entries - t->there_from);
-    refuse_beyond_own(r);
+    refuse_beyond_own(r, t, r->turn);
     if (has_room && t->entries > 0)
         memset(t->fresh, 0, (size_t)t->entries * LOG_KEYS_MAX);
+}
+
+bool lane_turn_begin(struct lane_reader *r, struct lane_port *p)
+{
+    struct turn *t = r->turn;
+    (void)pthread_mutex_lock(&r->lock);
+    bool has_room = take_requests(r, t, measure(r, t));
+    (void)pthread_mutex_unlock(&r->lock);
+    begin(r, t, has_room);
     if (!has_room)
         lane_turn_end(r, p, ERR_NOMEM, "out of memory");
     return has_room;
 }
 
+/* Under the lock: the loop of @p runs on for as long as one of its own requests waits, so one must be among
+ * the first @fit. And a round costs as much as several requests. */
+static bool is_worth_a_round(const struct lane_reader *r, unsigned fit, const struct lane_port *p)
+{
+    const struct lane_request *q = TAILQ_FIRST(&r->queue);
+    bool has_own = false;
+    for (unsigned i = 0; i < fit; i++, q = TAILQ_NEXT(q, list))
+        has_own |= q->port == p;
+    return has_own && 2 * fit >= r->turn->taken;
+}
+
+bool lane_turn_begin_ahead(struct lane_reader *r, struct lane_port *p)
+{
+    struct turn *t = r->ahead;
+    (void)pthread_mutex_lock(&r->lock);
+    unsigned fit = r->stopped || r->moved ? 0 : measure(r, t);
+    bool begins = is_worth_a_round(r, fit, p) && make_room(t, t->entries * LOG_KEYS_MAX);
+    if (begins)
+        (void)take_requests(r, t, fit);
+    (void)pthread_mutex_unlock(&r->lock);
+    if (begins)
+        begin(r, t, true);
+    return begins;
+}
+
 bool lane_turn_is_waited_for(struct lane_reader *r)
 {
     (void)pthread_mutex_lock(&r->lock);
-    bool yes = !TAILQ_EMPTY(&r->turn.requests);
+    bool yes = !TAILQ_EMPTY(&r->turn->requests);
     (void)pthread_mutex_unlock(&r->lock);
     return yes;
 }
@@ -258,8 +306,8 @@ bool lane_turn_is_waited_for(struct lane_reader *r)
 void lane_turn_go_on_later(struct lane_reader *r, const struct lane_port *self)
 {
     (void)pthread_mutex_lock(&r->lock);
-    if (TAILQ_EMPTY(&r->turn.requests))
-        r->in_turn = false;
+    if (TAILQ_EMPTY(&r->turn->requests))
+        leave(r);
     struct lane_port *next = runner(r, self, false);
     r->busy = next != NULL && !r->stopped;
     if (r->busy)

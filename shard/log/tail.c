@@ -123,9 +123,12 @@ enum err tail_take_range(struct tail *t, const struct lane *lane, const struct l
         return unexpected(lane, "XRANGE", reply, e);
     t->has_range = true;
     t->count = (unsigned)reply->elements;
-    t->is_anchored = from == NULL || (t->count > 0 && is_anchor(reply->element[0], from));
+    unsigned first = 0;
+    t->is_anchored = from == NULL;
+    while (!t->is_anchored && first < t->count)
+        t->is_anchored = is_anchor(reply->element[first++], from);
     enum err code = ERR_OK;
-    for (unsigned i = from == NULL ? 0 : 1; t->is_anchored && i < t->count && code == ERR_OK; i++)
+    for (unsigned i = first; t->is_anchored && i < t->count && code == ERR_OK; i++)
         code = keep(t, lane, reply->element[i], e);
     if (code == ERR_OK && buffer_failed(&t->entries))
         code = error_set(e, ERR_NOMEM, "out of memory");

@@ -3,9 +3,10 @@
 #define SHARD_LOG_TAIL_H
 /* One tail read of a lane: its replies, taken one after the other, and what they prove. Pure.
  *
- * The first entry must be the very one that the reader holds, byte for byte: after a failover the same id may
- * name another entry. The replies count only if the server is a master of the era that the view accepts;
- * INFO, behind them on the same connection, says so. */
+ * The entry that the reader holds must be among those that were read, byte for byte: after a failover the
+ * same id may name another entry. It is the first one, unless the reader has gone on since the read was sent.
+ * The replies count only if the server is a master of the era that the view accepts; INFO, behind them on the
+ * same connection, says so. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <hiredis/hiredis.h>
@@ -27,10 +28,10 @@ const char *tail_state_name(enum tail_state state);
 
 /* Zero-initialised it is ready. */
 struct tail {
-    struct buffer entries; /* entries behind the first one; each: struct log_id, length, bytes */
+    struct buffer entries; /* entries behind the position; each: struct log_id, length, bytes */
     size_t next;           /* offset of the next entry for tail_next() */
-    unsigned count;        /* entries of the reply, the first included */
-    bool is_anchored;      /* the first entry is that of the position */
+    unsigned count;        /* entries of the reply, that of the position included */
+    bool is_anchored;      /* the entry of the position was read */
     bool has_length, has_range, has_info;
     uint64_t length; /* of the lane, in entries */
     uint64_t era;    /* of the server; 0: it is no master */
@@ -39,10 +40,10 @@ struct tail {
 void tail_clear(struct tail *t);
 void tail_fini(struct tail *t);
 
-/* Take the reply to LANE_LENGTH, LANE_RANGE or LANE_INFO. @from: the position where the range begins; NULL: a
- * look, all of whose entries are taken. The entries are copied. ERR_PARSE: an entry is none, or the reply has
- * another form; ERR_FORMAT: a later version wrote an entry; the text names the lane and the entry. ERR_NOMEM;
- * for an error reply the code of lane_refusal(). */
+/* Take the reply to LANE_LENGTH, LANE_RANGE or LANE_INFO. @from: the position behind which entries are taken;
+ * NULL: a look, all of whose entries are taken. The entries are copied. ERR_PARSE: an entry is none, or the
+ * reply has another form; ERR_FORMAT: a later version wrote an entry; the text names the lane and the entry.
+ * ERR_NOMEM; for an error reply the code of lane_refusal(). */
 MUST_CHECK enum err tail_take_length(struct tail *t, const struct lane *lane, const redisReply *reply,
                                      struct error *e);
 MUST_CHECK enum err tail_take_range(struct tail *t, const struct lane *lane, const struct log_position *from,
@@ -55,7 +56,7 @@ bool tail_is_other_era(const struct tail *t, const struct lane *lane);
 /* What all the replies together prove. */
 enum tail_state tail_state(const struct tail *t, const struct lane *lane);
 
-/* The next entry behind the first one (of a look: of all). It is valid until tail_clear(). False: there are
+/* The next entry behind the position (of a look: of all). It is valid until tail_clear(). False: there are
  * no more. */
 struct tail_record {
     struct log_id id;
