@@ -153,8 +153,8 @@ static enum err begin(struct stream *s, struct error *e)
     put_quoted(&command, s->options.publication);
     buffer_puts(&command, ")");
     enum err err = buffer_failed(&command) ? error_set(e, ERR_NOMEM, "out of memory")
-                                           : connection_both_begin(s->connection, buffer_text(&command),
-                                                                   s->options.timeout_ms, e);
+                                           : connection_command(s->connection, buffer_text(&command),
+                                                                s->options.timeout_ms, NULL, e);
     buffer_fini(&command);
     return err;
 }

@@ -237,10 +237,13 @@ enum err connection_collect(struct connection *c, struct connection_wait *wait, 
             return ERR_OK;
         /* PQgetResult() would return this result again and again until the lines are read. */
         c->copies = PQresultStatus(result) == PGRES_COPY_OUT;
+        bool both = PQresultStatus(result) == PGRES_COPY_BOTH; /* until the copy ends there is no other */
         if (*out == NULL && !c->copies)
             *out = result;
         else
             PQclear(result);
+        if (both)
+            return ERR_OK;
         err = drop_lines(c, wait, e);
         if (err != ERR_OK)
             break;
@@ -307,7 +310,7 @@ static enum err receive(struct connection *c, unsigned timeout_ms, PGresult **ou
     if (result == NULL)
         return connection_lost(c, e);
     ExecStatusType status = PQresultStatus(result);
-    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && status != PGRES_COPY_BOTH)
         return connection_failed(c, result, e);
     if (out != NULL)
         *out = result;

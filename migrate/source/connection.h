@@ -70,7 +70,8 @@ bool connection_is_lost(const struct connection *c);
 /* The server's version: 150004 for 15.4. */
 int connection_version(const struct connection *c);
 
-/* Run a command of the replication protocol, which is not SQL. As connection_run(). */
+/* Run a command of the replication protocol, which is not SQL. As connection_run(). It may begin a copy in
+ * both directions. */
 MUST_CHECK enum err connection_command(struct connection *c, const char *text, unsigned timeout_ms,
                                        PGresult **out, struct error *e);
 
@@ -103,11 +104,6 @@ struct connection_wait {
 struct connection_wait connection_wait_begin(unsigned ms, struct source_watch watch);
 
 /* --- copy in both directions (connection_both.c) --- */
-
-/* Run the command that begins the copy. After an error that the server reported, another command may follow;
- * after any other error the connection can only be closed. */
-MUST_CHECK enum err connection_both_begin(struct connection *c, const char *text, unsigned timeout_ms,
-                                          struct error *e);
 
 /* Get a message that has come; *@data, to be freed by PQfreemem(), is NULL if there is none yet. The end of
  * the copy is an error, too: the server's, or ERR_UNREACHABLE. */

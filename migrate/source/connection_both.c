@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A copy in both directions, for replication. The happy path is: connection_both_begin() sends the command,
- * and the server switches to the copy; connection_both_take() returns messages that have come,
- * connection_both_wait() waits for more. Possible failure modes are: the server ends the copy with an error
- * (its text and SQLSTATE); the connection breaks. */
+/* A copy in both directions, for replication. The happy path is: connection_command() begins it, and the
+ * server switches to the copy; connection_both_take() returns messages that have come, connection_both_wait()
+ * waits for more. Possible failure modes are: the server ends the copy with an error (its text and SQLSTATE);
+ * the connection breaks. */
 
 #include "migrate/source/connection_internal.h"
 
@@ -10,42 +10,6 @@ enum {
     TELL_MS = 2000, /* for the server's report about the end of a copy */
     END_MS = 1000,  /* for the server to finish what it is sending */
 };
-
-/* The server reported an error instead of beginning the copy, and is ready for another command. */
-static enum err refused(struct connection *c, struct connection_wait *wait, PGresult *result, struct error *e)
-{
-    enum err err = connection_failed(c, result, e);
-    do {
-        if (connection_wait_result(c, wait, NULL) != ERR_OK) {
-            c->broken = true;
-            return err;
-        }
-        result = PQgetResult(c->pg);
-        PQclear(result);
-    } while (result != NULL);
-    return err;
-}
-
-enum err connection_both_begin(struct connection *c, const char *text, unsigned timeout_ms, struct error *e)
-{
-    if (c->broken)
-        return connection_refuse(e);
-    if (PQsendQuery(c->pg, text) != 1)
-        return connection_lost(c, e);
-    struct connection_wait wait = connection_wait_begin(timeout_ms, c->watch);
-    enum err err = connection_wait_result(c, &wait, e);
-    if (err != ERR_OK) {
-        c->broken = true;
-        return err;
-    }
-    PGresult *result = PQgetResult(c->pg);
-    if (result == NULL)
-        return connection_lost(c, e);
-    if (PQresultStatus(result) != PGRES_COPY_BOTH)
-        return refused(c, &wait, result, e);
-    PQclear(result);
-    return ERR_OK;
-}
 
 /* Explain why there are no more messages. */
 static enum err ended(struct connection *c, struct error *e)
