@@ -253,26 +253,36 @@ enum err mutex_acquire(struct mutex **out, const struct mutex_options *options, 
     return begin(out, w.mutex, code, e);
 }
 
-enum err mutex_look(struct sync_client *l, const struct names *names, struct error *e)
+enum err mutex_read(struct sync_client *l, const struct names *names, struct mutex_found *out,
+                    struct error *e)
 {
-    enum { LEASE_MAX_MS = 3600 * 1000, NO_TTL = -1, GONE = -2 };
+    enum { GONE = -2 };
     redisReply *holder, *left;
+    *out = (struct mutex_found){.value = ""};
     enum err code = sync_client_filter_command(l, names, "expansion_flag", "GET %b", &holder, e);
     if (code != ERR_OK)
         return code;
-    if (holder->type == REDIS_REPLY_STRING) {
+    if (holder->type == REDIS_REPLY_STRING)
         code = sync_client_filter_command(l, names, "expansion_flag", "PTTL %b", &left, e);
-        if (code == ERR_OK) {
-            long long ms = left->integer;
-            freeReplyObject(left);
-            if (ms == NO_TTL ||
-                ms > LEASE_MAX_MS) /* it was copied without, or the server's clock went back */
-                code = sync_client_filter_command(l, names, "expansion_flag", "PEXPIRE %b 60000", NULL, e);
-            code = code != ERR_OK || ms == GONE ? code : busy(holder->str, ms, e);
-        }
+    if (code == ERR_OK && holder->type == REDIS_REPLY_STRING) {
+        (void)snprintf(out->value, sizeof(out->value), "%s", left->integer == GONE ? "" : holder->str);
+        out->left_ms = left->integer;
+        freeReplyObject(left);
     }
     freeReplyObject(holder);
     return code;
+}
+
+enum err mutex_look(struct sync_client *l, const struct names *names, struct error *e)
+{
+    enum { LEASE_MAX_MS = 3600 * 1000 };
+    struct mutex_found found;
+    enum err code = mutex_read(l, names, &found, e);
+    if (code != ERR_OK || found.value[0] == '\0')
+        return code;
+    if (found.left_ms < 0 || found.left_ms > LEASE_MAX_MS) /* copied without it, or the clock went back */
+        code = sync_client_filter_command(l, names, "expansion_flag", "PEXPIRE %b 60000", NULL, e);
+    return code == ERR_OK ? busy(found.value, found.left_ms, e) : code;
 }
 
 const char *mutex_value(const struct mutex *m)

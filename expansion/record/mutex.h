@@ -36,6 +36,14 @@ struct mutex_options {
 MUST_CHECK enum err mutex_acquire(struct mutex **out, const struct mutex_options *options, unsigned wait_ms,
                                   struct error *e);
 
+/* The mutex as it lies in Redis. */
+struct mutex_found {
+    char value[160];   /* "": it is free */
+    long long left_ms; /* the rest of the lease; negative: it has no end */
+};
+MUST_CHECK enum err mutex_read(struct sync_client *l, const struct names *names, struct mutex_found *out,
+                               struct error *e);
+
 /* Check, without taking it, whether the mutex is held: ERR_BUSY as of mutex_acquire(); ERR_UNREACHABLE,
  * ... A lease without an end gets one, in a minute: a holder that is there renews it before. */
 MUST_CHECK enum err mutex_look(struct sync_client *l, const struct names *names, struct error *e);

@@ -158,13 +158,6 @@ MUST_CHECK enum err admin_job_fields(struct fields *f, struct admin *a, const ch
 /* Add the fields of TB.STATUS about what is wrong with the filter, and its state in this coordinator. */
 void admin_log_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                       const struct filter_note *note, bool degraded);
-/* The mutex of the filter that a->handle names. */
-struct admin_mutex {
-    bool held;
-    char value[128]; /* "": it is free */
-    uint64_t ttl_ms;
-};
-MUST_CHECK enum err admin_mutex_read(struct admin_mutex *m, struct admin *a, struct error *e);
 /* Append the status of one filter. ERR_NOT_FOUND. */
 MUST_CHECK enum err admin_status_one(struct admin *a, struct reply *r, const char *name, size_t length,
                                      struct error *e);

@@ -265,14 +265,15 @@ static enum err look_at_history(struct admin *a, uint64_t id, struct job *j, str
 
 static enum err look(struct admin *a, uint64_t id, struct job *j, struct error *e)
 {
-    struct admin_mutex mutex;
-    enum err code = admin_mutex_read(&mutex, a, e);
+    struct mutex_found mutex;
+    enum err code = mutex_read(a->redis, &a->handle.names, &mutex, e);
     if (code == ERR_OK)
         code = look_at_record(a, j, e);
     if (code != ERR_OK)
         return code;
     if (has_id(j, id) && strcmp(j->value[STATE], "running") == 0) {
-        (void)snprintf(j->value[STATE], sizeof(j->value[STATE]), "%s", mutex.held ? "running" : "waiting");
+        (void)snprintf(j->value[STATE], sizeof(j->value[STATE]), "%s",
+                       mutex.value[0] != '\0' ? "running" : "waiting");
         return ERR_OK;
     }
     *j = (struct job){0};

@@ -12,6 +12,7 @@
 #include "expansion/decide/schedule.h"
 #include "expansion/decide/window.h"
 #include "expansion/job/memory.h"
+#include "expansion/record/mutex.h"
 #include "service/admin/admin.h"
 #include "service/filters/filter_states.h"
 #include "service/protocol/field.h"
@@ -168,24 +169,6 @@ static void config_fields(struct fields *f, const struct config_filter *c)
         field_time(f, "window_opens_at", (uint64_t)window_next_open(&window, now) * 1000);
 }
 
-enum err admin_mutex_read(struct admin_mutex *m, struct admin *a, struct error *e)
-{
-    redisReply *reply;
-    enum err code =
-        sync_client_filter_command(a->redis, &a->handle.names, "expansion_flag", "GET %b", &reply, e);
-    if (code != ERR_OK)
-        return code;
-    m->held = reply->type == REDIS_REPLY_STRING;
-    (void)snprintf(m->value, sizeof(m->value), "%s", m->held ? reply->str : "");
-    freeReplyObject(reply);
-    code = sync_client_filter_command(a->redis, &a->handle.names, "expansion_flag", "PTTL %b", &reply, e);
-    if (code != ERR_OK)
-        return code;
-    m->ttl_ms = reply->integer > 0 ? (uint64_t)reply->integer : 0;
-    freeReplyObject(reply);
-    return ERR_OK;
-}
-
 /* Add the follower's state; "none": no coordinator follows. */
 static enum err follower_fields(struct fields *f, struct admin *a, struct error *e)
 {
@@ -220,8 +203,8 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
 {
     struct filter_note note = filter_states_note(a->service->watch, name, length);
     const struct config_filter *config = config_find(a->config, name, length);
-    struct admin_mutex mutex = {.held = false};
-    bool known = false;
+    struct mutex_found mutex = {.value = ""};
+    bool known = false, held = false;
     uint64_t items = 0;
     field_bytes(f, "filter", name, length);
     enum err code = names_init(&a->handle.names, a->config->prefix, name, length, e);
@@ -241,11 +224,12 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
         field_text(f, "redis", missing ? "ok" : e->text);
     } else {
         bool degraded = a->view.degraded && view_current(&a->view)->built;
-        code = admin_mutex_read(&mutex, a, e);
+        code = mutex_read(a->redis, &a->handle.names, &mutex, e);
+        held = mutex.value[0] != '\0';
         field_text(f, "state",
                    degraded                        ? "degraded"
                    : view_current(&a->view)->built ? "serving"
-                   : mutex.held                    ? "building"
+                   : held                          ? "building"
                                                    : "not built");
         known = true;
         items = view_fields(f, a, &a->view);
@@ -253,9 +237,9 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
         field_bool(f, "degraded", degraded);
         admin_log_fields(f, a, name, length, &note, degraded);
         field_text(f, "mutex_owner", mutex.value);
-        field_number(f, "mutex_ttl_ms", mutex.ttl_ms);
+        field_number(f, "mutex_ttl_ms", mutex.left_ms > 0 ? (uint64_t)mutex.left_ms : 0);
         if (code == ERR_OK)
-            code = admin_job_fields(f, a, name, length, mutex.held, e);
+            code = admin_job_fields(f, a, name, length, held, e);
         if (code == ERR_OK && config != NULL && config->table[0] != '\0')
             code = follower_fields(f, a, e);
         field_text(f, "redis", code == ERR_OK ? "ok" : e->text);
@@ -265,7 +249,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
     bool whole = known && view_current(&a->view)->built;
     if (needs_source) {
         source_fields(f, &note, whole, items);
-        forecast_fields(f, config, &note, whole && !mutex.held, &a->view, items);
+        forecast_fields(f, config, &note, whole && !held, &a->view, items);
     }
     field_text(f, "postgres", !needs_source ? "none" : note.postgres[0] != '\0' ? note.postgres : "ok");
     field_bool(f, "ready",
@@ -273,7 +257,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
                    (!needs_source || note.postgres[0] == '\0'));
     if (note.wanted[0] != '\0')
         field_text(f, "waiting_reason", note.wanted);
-    if (note.next_attempt_ms != 0 && !mutex.held) {
+    if (note.next_attempt_ms != 0 && !held) {
         field_time(f, "next_attempt_at", note.next_attempt_ms);
         field_text(f, "next_attempt_reason", note.next_attempt_why);
     }
