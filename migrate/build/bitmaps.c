@@ -99,7 +99,7 @@ static inline uint64_t *block_at(const struct bitmaps *b, const struct key_place
     return shard_at(b, place->shard) + place->block * b->block_words;
 }
 
-/* For one writer at a time; a bitmaps_copy() may run meanwhile. */
+/* For one writer at a time; a bitmaps_or() may run meanwhile. */
 static bool set_bits(uint64_t *block, const struct key_place *place, unsigned hashes)
 {
     uint64_t unset = 0;
@@ -171,14 +171,18 @@ uint64_t bitmaps_added(const struct bitmaps *b, uint32_t shard)
     return sum;
 }
 
-void bitmaps_copy(const struct bitmaps *b, uint32_t shard, uint64_t *out)
+bool bitmaps_or(const struct bitmaps *b, uint32_t shard, uint32_t at, uint8_t *bytes)
 {
-    const uint64_t *from = shard_at(b, shard);
-    for (size_t i = 0; i < b->shard_words; i++)
-        out[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED) & ~(i % b->block_words == 0 ? LOCK : 0);
-}
-
-uint8_t *bitmaps_bytes(struct bitmaps *b, uint32_t shard)
-{
-    return (uint8_t *)shard_at(b, shard);
+    const uint64_t *from = shard_at(b, shard) + at / sizeof(*from);
+    uint64_t lacked = 0;
+    for (size_t i = 0; i < BITMAPS_UNIT / sizeof(*from); i++) {
+        uint64_t had, bits = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+        if (i == 0 && at / sizeof(*from) % b->block_words == 0)
+            bits &= ~LOCK;
+        memcpy(&had, bytes + i * sizeof(had), sizeof(had));
+        lacked |= bits & ~had;
+        had |= bits;
+        memcpy(bytes + i * sizeof(had), &had, sizeof(had));
+    }
+    return lacked != 0;
 }

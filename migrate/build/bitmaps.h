@@ -2,19 +2,19 @@
 #ifndef MIGRATE_BUILD_BITMAPS_H
 #define MIGRATE_BUILD_BITMAPS_H
 /* Bitmaps of consecutive shards of one layer in memory, with zero tags. Several threads set bits while
- * another thread copies shards. A shard's count tells that it has new bits. */
+ * another thread reads shards. A shard's count tells that it has new bits. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
 #include "shard/filter/hash.h"
 
-enum { BITMAPS_AHEAD = 16 };
+enum { BITMAPS_AHEAD = 16, BITMAPS_UNIT = 64 /* bytes, of which a block has a whole number */ };
 
 struct bitmaps;
 
 /* Keys of one thread that wait for their bits to be set: enough of them to hide the latency of memory. */
 struct bitmaps_writer {
-    struct bitmaps *bitmaps;
+    _Alignas(64) struct bitmaps *bitmaps;
     uint64_t *added; /* by shard: keys that had an unset bit, of this writer (or of all) */
     unsigned waiting;
     struct key_place place[BITMAPS_AHEAD];
@@ -36,15 +36,11 @@ void bitmaps_hold(struct bitmaps *b, uint32_t first);
 void bitmaps_put(struct bitmaps_writer *w, struct key_hash h);
 void bitmaps_apply(struct bitmaps_writer *w);
 
-/* How many keys had an unset bit in a shard since it is held. Never falls. A bitmaps_copy() behind this call
+/* How many keys had an unset bit in a shard since it is held. Never falls. A bitmaps_or() behind this call
  * has the bits of all keys that are counted. */
 uint64_t bitmaps_added(const struct bitmaps *b, uint32_t shard);
 
-/* Copy the bits of a shard to @out, which has geometry_shard_bytes(). */
-void bitmaps_copy(const struct bitmaps *b, uint32_t shard, uint64_t *out);
-
-/* --- only while no writer is at work --- */
-
-/* The bytes of a shard as Redis stores them; consecutive shards are contiguous. */
-uint8_t *bitmaps_bytes(struct bitmaps *b, uint32_t shard);
+/* OR the unit of a shard that begins @at, a multiple of BITMAPS_UNIT, into @bytes, as Redis stores them.
+ * True: these lacked some bit. */
+bool bitmaps_or(const struct bitmaps *b, uint32_t shard, uint32_t at, uint8_t *bytes);
 #endif

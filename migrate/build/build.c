@@ -1,33 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path of a flush in memory is: for each shard with new keys, copy its bits and write the copy.
- * With spilled hashes: seal what was put; for each partition read its hashes, set their bits, write its
- * shards, drop the hashes.
+/* The happy path of a flush in memory is: write each shard with new keys. With spilled hashes: seal what was
+ * put; for each partition read its hashes, set their bits, write its shards, drop the hashes.
  *
  * Possible failure modes are: an error of the output, and a caller that stops the flush. In memory a shard
  * counts as flushed when its write has arrived, and its bits stay. Spilled hashes are dropped only when all
  * shards of their partition have arrived; until then the next flush repeats the whole partition. */
 #include "migrate/build/build.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include "migrate/build/bitmaps.h"
-#include "migrate/build/log_output.h"
-#include "migrate/build/partitions.h"
-#include "migrate/build/spill.h"
-
-struct build_writer {
-    _Alignas(64) struct spill_writer *spill; /* NULL: bitmaps in memory */
-    struct bitmaps_writer keys;              /* used with bitmaps in memory */
-};
-
-/* Copies of shards that are being written to Redis, because the bitmaps go on changing. */
-struct under_way {
-    uint64_t *bits; /* LOG_OUTPUT_MAX shards */
-    unsigned count;
-    uint32_t shard[LOG_OUTPUT_MAX];
-    uint64_t added[LOG_OUTPUT_MAX]; /* keys in the copy of each shard */
-};
 
 struct build {
     struct build_options o;
@@ -38,70 +20,35 @@ struct build {
     struct partitions partitions;
     /* In memory: all shards, for all writers. Spilled: one partition, for the driver. */
     struct bitmaps *bitmaps;
-    struct spill *spill;          /* NULL: bitmaps in memory */
-    struct under_way sent;        /* used with bitmaps in memory */
-    uint64_t *flushed;            /* by shard: number of keys in Redis; used with bitmaps in memory */
-    uint64_t fresh;               /* new keys flushed since build_take_count() */
-    struct bitmaps_writer keys;   /* the driver's, when hashes are spilled */
-    struct build_writer *writers; /* of the rows; behind them the one of the lanes' entries */
-    unsigned writer_count;
+    struct spill *spill; /* NULL: bitmaps in memory */
+    /* In memory: of the rows, and behind them the one of the lanes' entries. Spilled: the driver's. */
+    struct bitmaps_writer *writers;
 };
-
-static bool spills(const struct build *b)
-{
-    return b->partitions.count > 1;
-}
 
 /* --- construction --- */
 
-static enum err plan(struct build *b, struct error *e)
-{
-    const struct build_options *o = &b->o;
-    enum err code = partitions_plan(&b->partitions, &b->geometry, 1, o->memory, "build_memory", e);
-    if (code == ERR_OK && spills(b) &&
-        (o->spill_dir == NULL || o->spill_dir[0] == '\0' || o->spill_bytes == 0))
-        code = error_set(e, ERR_CONFIG,
-                         "bitmaps of %" PRIu64 " bytes do not fit into build_memory (%" PRIu64
-                         "), and there is no spill_dir",
-                         geometry_bytes(&b->geometry), o->memory);
-    return code;
-}
-
 static enum err make_parts(struct build *b, struct error *e)
 {
-    const struct build_options *o = &b->o;
-    b->writers = aligned_alloc(_Alignof(struct build_writer), b->writer_count * sizeof(*b->writers));
-    b->flushed = calloc(b->geometry.shards, sizeof(*b->flushed));
-    if (!spills(b))
-        b->sent.bits = calloc(LOG_OUTPUT_MAX, geometry_shard_bytes(&b->geometry));
-    if (b->writers == NULL || b->flushed == NULL || (!spills(b) && b->sent.bits == NULL))
+    unsigned writers = b->o.writers + 1;
+    enum err code = spill_plan(&b->spill, &b->partitions, &b->geometry, 1, &b->o, writers, e);
+    if (code == ERR_OK && b->spill != NULL)
+        writers = 1;
+    if (code == ERR_OK)
+        code = bitmaps_new(&b->bitmaps, &b->geometry, b->partitions.each, writers, e);
+    if (code != ERR_OK)
+        return code;
+    b->output.bitmaps = b->bitmaps;
+    b->writers = aligned_alloc(_Alignof(struct bitmaps_writer), writers * sizeof(*b->writers));
+    if (b->writers == NULL)
         return error_set(e, ERR_NOMEM, "build: out of memory");
-    enum err code =
-        bitmaps_new(&b->bitmaps, &b->geometry, b->partitions.each, spills(b) ? 1 : b->writer_count, e);
-    if (code == ERR_OK && spills(b))
-        code = spill_new(&b->spill, o->spill_dir, b->partitions.count, b->writer_count, e);
-    return code;
-}
-
-static void make_writers(struct build *b)
-{
-    if (spills(b))
-        bitmaps_writer_init(&b->keys, b->bitmaps, 0);
-    for (unsigned i = 0; i < b->writer_count; i++) {
-        struct build_writer *w = &b->writers[i];
-        memset(w, 0, sizeof(*w));
-        if (spills(b))
-            w->spill = spill_writer(b->spill, i);
-        else
-            bitmaps_writer_init(&w->keys, b->bitmaps, i);
-    }
+    for (unsigned i = 0; i < writers; i++)
+        bitmaps_writer_init(&b->writers[i], b->bitmaps, i);
+    return ERR_OK;
 }
 
 enum err build_new(struct build **out, struct builder *builder, const struct build_options *o,
                    struct error *e)
 {
-    if (o->writers == 0 || o->writers > BUILD_WRITERS_MAX)
-        return error_set(e, ERR_RANGE, "%u writers are not between 1 and %d", o->writers, BUILD_WRITERS_MAX);
     struct build *b = calloc(1, sizeof(*b));
     if (b == NULL)
         return error_set(e, ERR_NOMEM, "build: out of memory");
@@ -109,20 +56,15 @@ enum err build_new(struct build **out, struct builder *builder, const struct bui
     b->o = *o;
     b->builder = builder;
     b->geometry = builder->shape.layers[builder->shape.layer_count - 1].geometry;
-    b->writer_count = o->writers + 1;
     b->periodic = (struct periodic){.output = &b->output, .fn = o->poll, .arg = o->poll_arg};
     enum err code = log_output_init(&b->output, builder, e);
     if (code == ERR_OK)
-        code = plan(b, e);
-    if (code == ERR_OK)
         code = make_parts(b, e);
-    if (code != ERR_OK) {
+    if (code == ERR_OK)
+        *out = b;
+    else
         build_free(b);
-        return code;
-    }
-    make_writers(b);
-    *out = b;
-    return ERR_OK;
+    return code;
 }
 
 void build_free(struct build *b)
@@ -131,8 +73,6 @@ void build_free(struct build *b)
         return;
     bitmaps_free(b->bitmaps);
     spill_free(b->spill);
-    free(b->sent.bits);
-    free(b->flushed);
     free(b->writers);
     log_output_fini(&b->output);
     free(b);
@@ -142,20 +82,18 @@ void build_free(struct build *b)
 
 void build_put(struct build *b, unsigned writer, struct key_hash h)
 {
-    struct build_writer *w = &b->writers[writer];
     struct key_hash mixed = hash_mix(h, b->builder->shape.seed);
-    if (w->spill == NULL)
-        bitmaps_put(&w->keys, mixed);
+    if (b->spill == NULL)
+        bitmaps_put(&b->writers[writer], mixed);
     else
-        spill_put(w->spill, partitions_of(&b->partitions, mixed), mixed);
+        spill_put(spill_writer(b->spill, writer), partitions_of(&b->partitions, mixed), mixed);
 }
 
 enum err build_page_end(struct build *b, unsigned writer, struct error *e)
 {
-    struct build_writer *w = &b->writers[writer];
-    if (w->spill != NULL)
-        return spill_page_end(w->spill, e);
-    bitmaps_apply(&w->keys);
+    if (b->spill != NULL)
+        return spill_page_end(spill_writer(b->spill, writer), e);
+    bitmaps_apply(&b->writers[writer]);
     return ERR_OK;
 }
 
@@ -183,7 +121,7 @@ enum err build_follow(struct build *b, struct error *e)
 
 uint64_t build_spilled_bytes(const struct build *b)
 {
-    return spills(b) ? spill_bytes(b->spill) : 0;
+    return b->spill != NULL ? spill_bytes(b->spill) : 0;
 }
 
 bool build_wants_flush(const struct build *b)
@@ -193,7 +131,7 @@ bool build_wants_flush(const struct build *b)
 
 bool build_is_full(const struct build *b)
 {
-    return spills(b) && build_spilled_bytes(b) >= b->o.spill_bytes;
+    return b->spill != NULL && build_spilled_bytes(b) >= b->o.spill_bytes;
 }
 
 uint32_t build_partitions(const struct build *b)
@@ -203,119 +141,62 @@ uint32_t build_partitions(const struct build *b)
 
 uint64_t build_take_count(struct build *b)
 {
-    uint64_t n = b->fresh;
-    b->fresh = 0;
+    uint64_t n = b->output.fresh;
+    b->output.fresh = 0;
     return n;
 }
 
-/* --- flush of bitmaps in memory --- */
+/* --- flush --- */
 
-static enum err arrive(struct build *b, struct error *e)
+static enum err write_shards(struct build *b, uint32_t first, uint32_t count, struct error *e)
 {
-    struct under_way *s = &b->sent;
-    enum err code = log_output_wait(&b->output, e);
-    for (unsigned i = 0; i < s->count && code == ERR_OK; i++) {
-        b->fresh += s->added[i] - b->flushed[s->shard[i]];
-        b->flushed[s->shard[i]] = s->added[i];
+    enum err code = ERR_OK;
+    for (uint32_t i = first; i < first + count && code == ERR_OK; i++) {
+        if (bitmaps_added(b->bitmaps, i) == b->output.written[i])
+            continue;
+        code = periodic_call(&b->periodic, e);
+        if (code == ERR_OK)
+            code = log_output_put(&b->output, i, e);
     }
-    s->count = 0;
-    return code;
+    return code == ERR_OK ? log_output_wait(&b->output, e) : code;
 }
-
-static enum err send(struct build *b, uint32_t shard, uint64_t added, struct error *e)
-{
-    struct under_way *s = &b->sent;
-    enum err code = s->count == LOG_OUTPUT_MAX ? arrive(b, e) : ERR_OK;
-    if (code != ERR_OK)
-        return code;
-    uint64_t *bits = s->bits + s->count * (geometry_shard_bytes(&b->geometry) / sizeof(*bits));
-    s->shard[s->count] = shard;
-    s->added[s->count++] = added;
-    bitmaps_copy(b->bitmaps, shard, bits);
-    return log_output_put(&b->output, shard, bits, e);
-}
-
-/* --- flush of spilled hashes --- */
 
 static enum err set_bits(void *arg, const struct key_hash *hashes, uint32_t count, struct error *e)
 {
     struct build *b = arg;
     for (uint32_t i = 0; i < count; i++)
-        bitmaps_put(&b->keys, hashes[i]);
+        bitmaps_put(b->writers, hashes[i]);
     return periodic_call(&b->periodic, e);
 }
 
-static enum err write_partition(struct build *b, uint32_t first, uint32_t count, struct error *e)
+/* Nothing of a partition counts as written before all of it is. */
+static enum err drain_partition(void *arg, uint32_t partition, struct error *e)
 {
-    uint64_t fresh = 0;
-    enum err code = ERR_OK;
-    for (uint32_t i = first; i < first + count && code == ERR_OK; i++) {
-        uint64_t added = bitmaps_added(b->bitmaps, i);
-        if (added == 0)
-            continue;
-        fresh += added;
-        code = periodic_call(&b->periodic, e);
-        if (code == ERR_OK)
-            code = log_output_put(&b->output, i, bitmaps_bytes(b->bitmaps, i), e);
-    }
-    if (code == ERR_OK)
-        code = log_output_wait(&b->output, e);
-    if (code == ERR_OK)
-        b->fresh += fresh;
-    return code;
-}
-
-static enum err drain_partition(struct build *b, uint32_t partition, struct error *e)
-{
+    struct build *b = arg;
     uint32_t first, count;
-    if (!spill_file_holds(spill_sealed(b->spill), partition))
-        return ERR_OK;
+    const uint64_t fresh = b->output.fresh;
     partitions_shards(&b->partitions, partition, &b->geometry, &first, &count);
     bitmaps_hold(b->bitmaps, first);
-    b->keys.waiting = 0;
+    memset(b->output.written + first, 0, count * sizeof(*b->output.written));
+    b->writers->waiting = 0;
     enum err code = spill_file_read(spill_sealed(b->spill), partition, set_bits, b, e);
-    if (code != ERR_OK)
-        return code;
-    bitmaps_apply(&b->keys);
-    code = write_partition(b, first, count, e);
+    bitmaps_apply(b->writers);
     if (code == ERR_OK)
-        spill_file_forget(spill_sealed(b->spill), partition);
+        code = write_shards(b, first, count, e);
+    if (code != ERR_OK)
+        b->output.fresh = fresh;
     return code;
 }
-
-static enum err drain(struct build *b, struct error *e)
-{
-    enum err code = spill_seal(b->spill, &b->periodic, e);
-    for (uint32_t i = 0; i < b->partitions.count && code == ERR_OK; i++)
-        code = drain_partition(b, i, e);
-    return code;
-}
-
-/* --- both --- */
 
 /* After an error no write is under way: either the output gave up, or the writes were awaited before @poll
  * was called. */
 enum err build_flush(struct build *b, struct error *e)
 {
-    enum err code = ERR_OK;
-    b->sent.count = 0; /* copies of a failed flush: they are written again */
-    if (spills(b)) {
-        /* A failed flush leaves a sealed file, which lacks the hashes put since. That file comes first. */
-        code = spill_is_sealed(b->spill) ? drain(b, e) : ERR_OK;
-        if (code == ERR_OK)
-            code = drain(b, e);
-        bitmaps_hold(b->bitmaps, 0); /* frees the memory */
-        return code;
-    }
-    for (uint32_t i = 0; i < b->geometry.shards && code == ERR_OK; i++) {
-        uint64_t added = bitmaps_added(b->bitmaps, i);
-        if (added == b->flushed[i])
-            continue;
-        code = periodic_call(&b->periodic, e);
-        if (code == ERR_OK)
-            code = send(b, i, added, e);
-    }
-    return code == ERR_OK ? arrive(b, e) : code;
+    if (b->spill == NULL)
+        return write_shards(b, 0, b->geometry.shards, e);
+    enum err code = spill_drain(b->spill, &b->periodic, drain_partition, b, e);
+    bitmaps_hold(b->bitmaps, 0); /* frees the memory */
+    return code;
 }
 
 /* Note the positions before writing what they passed. If no row is put meanwhile, the counted keys are

@@ -18,24 +18,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "migrate/build/log_output.h"
+#include "migrate/build/spill.h"
 #include "shard/filter/hash.h"
 #include "shard/generations/build.h"
 
-enum { BUILD_WRITERS_MAX = 64 };
-
 struct build;
-
-/* Of a build, or of a compare (migrate/verify/compare.h). Strings are borrowed to its end. */
-struct build_options {
-    uint64_t memory;       /* bytes of bitmaps at most, but at least one shard (of each layer) is held */
-    unsigned writers;      /* 1 .. BUILD_WRITERS_MAX */
-    const char *spill_dir; /* NULL or "": no spilling; all bitmaps must fit */
-    uint64_t spill_bytes;  /* disk space at which build_is_full(); later hashes are still accepted */
-    /* Called during a flush, a load or a finish; it may use the builder's connection. NULL: none. */
-    periodic_fn *poll;
-    void *poll_arg;
-};
 
 /* @builder is borrowed. Beside the bitmaps the build uses at most 16 MiB of buffers, and LOG_OUTPUT_MAX
  * shards. ERR_CONFIG: memory or spill_dir is unsuitable; the text says what is needed. ERR_RANGE: the number

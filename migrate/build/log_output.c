@@ -7,7 +7,7 @@
 
 enum {
     PIECE_BYTES = 256 << 10, /* one read command covers at most these bytes */
-    UNIT = 64,
+    UNIT = BITMAPS_UNIT,
     NEAR = 2 * UNIT, /* changes that are this close are written as one piece */
     PERIODIC_US = 50 * 1000
 };
@@ -58,27 +58,17 @@ static enum err take_shard(struct log_output *o, unsigned slot, struct error *e)
 
 /* --- writing --- */
 
-/* OR the build's bits into a unit. True: the unit lacked some of them. */
-static bool or_unit(uint8_t *had, const uint8_t *bits)
-{
-    bool changed = false;
-    for (unsigned i = 0; i < UNIT; i++) {
-        changed |= (bits[i] & ~had[i]) != 0;
-        had[i] |= bits[i];
-    }
-    return changed;
-}
-
-/* Find the next changed piece at or behind *@at, of at most @most bytes. False: there is none. */
-static bool next_piece(uint8_t *had, const uint8_t *bits, uint32_t bytes, uint32_t most, uint32_t *at,
+/* Find the next changed piece of the shard at or behind *@at, of at most @most bytes. False: there is none.
+ */
+static bool next_piece(struct log_output *o, uint32_t shard, uint32_t bytes, uint32_t most, uint32_t *at,
                        uint32_t *length)
 {
     uint32_t first = *at;
-    while (first < bytes && !or_unit(had + first, bits + first))
+    while (first < bytes && !bitmaps_or(o->bitmaps, shard, first, o->had + first))
         first += UNIT;
     uint32_t end = first + UNIT; /* end of the changed bytes */
     for (uint32_t u = end; u < bytes && u - end < NEAR && u + UNIT - first <= most; u += UNIT)
-        if (or_unit(had + u, bits + u))
+        if (bitmaps_or(o->bitmaps, shard, u, o->had + u))
             end = u + UNIT;
     *at = first;
     *length = end - first;
@@ -89,19 +79,19 @@ static enum err send_writes(struct log_output *o, unsigned slot, struct error *e
 {
     struct fold *f = &o->builder->fold;
     const struct geometry *g = geometry_of(o);
-    uint32_t bytes = geometry_shard_bytes(g), at = 0, length = 0, sum = 0;
+    uint32_t shard = o->slot[slot].shard, bytes = geometry_shard_bytes(g), at = 0, length = 0, sum = 0;
     enum err code = ERR_OK;
     while (code == ERR_OK) {
-        bool found = next_piece(o->had, o->slot[slot].bits, bytes, FOLD_WRITE_BYTES - sum, &at, &length);
+        bool found = next_piece(o, shard, bytes, FOLD_WRITE_BYTES - sum, &at, &length);
         if (found && sum == 0)
-            fold_begin(f, o->layer, o->slot[slot].shard);
+            fold_begin(f, o->layer, shard);
         if (found) {
             fold_piece(f, (uint64_t)header_bytes(g) + at, o->had + at, length);
             at += length;
             sum += length;
         }
         if (sum > 0 && (!found || sum == FOLD_WRITE_BYTES)) {
-            code = fold_send(f, o->layer, o->slot[slot].shard, e);
+            code = fold_send(f, o->layer, shard, e);
             o->slot[slot].scripts++;
             sum = 0;
         }
@@ -135,17 +125,23 @@ enum err log_output_wait(struct log_output *o, struct error *e)
     for (unsigned i = 0; i < o->count && code == ERR_OK; i++)
         for (; o->slot[i].scripts > 0 && code == ERR_OK; o->slot[i].scripts--)
             code = fold_reply(&o->builder->fold, o->layer, o->slot[i].shard, e);
+    if (code != ERR_OK)
+        return give_up(o, code);
+    for (unsigned i = 0; i < o->count; i++) {
+        o->fresh += o->slot[i].added - o->written[o->slot[i].shard];
+        o->written[o->slot[i].shard] = o->slot[i].added;
+    }
     o->count = 0;
-    return code == ERR_OK ? code : give_up(o, code);
+    return ERR_OK;
 }
 
-enum err log_output_put(struct log_output *o, uint32_t shard, const void *bits, struct error *e)
+enum err log_output_put(struct log_output *o, uint32_t shard, struct error *e)
 {
     enum err code = o->count == LOG_OUTPUT_MAX ? log_output_wait(o, e) : ERR_OK;
     if (code != ERR_OK)
         return code;
     o->slot[o->count].shard = shard;
-    o->slot[o->count].bits = bits;
+    o->slot[o->count].added = bitmaps_added(o->bitmaps, shard); /* before any of these bits is read */
     o->slot[o->count].scripts = 0;
     o->count++;
     const struct geometry *g = geometry_of(o);
@@ -159,13 +155,15 @@ enum err log_output_put(struct log_output *o, uint32_t shard, const void *bits, 
 
 enum err log_output_init(struct log_output *o, struct builder *builder, struct error *e)
 {
-    *o = (struct log_output){
-        .builder = builder, .layer = builder->shape.layer_count - 1, .had = malloc(SHARD_BYTES_MAX)};
-    return o->had == NULL ? error_set(e, ERR_NOMEM, "no memory for a shard") : ERR_OK;
+    *o = (struct log_output){.builder = builder, .layer = builder->shape.layer_count - 1};
+    o->written = calloc(geometry_of(o)->shards, sizeof(*o->written));
+    o->had = malloc(SHARD_BYTES_MAX);
+    return o->written == NULL || o->had == NULL ? error_set(e, ERR_NOMEM, "no memory for a shard") : ERR_OK;
 }
 
 void log_output_fini(struct log_output *o)
 {
+    free(o->written);
     free(o->had);
 }
 

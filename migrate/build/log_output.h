@@ -8,28 +8,32 @@
  * Possible failure modes are: a shard is missing, truncated or something else (fold_is_lost(): the build
  * begins `anew`); another builder took over (ERR_FENCED); a connection breaks. After each of these the
  * builder has to take over before the next write. */
+#include "migrate/build/bitmaps.h"
 #include "shard/generations/build.h"
 
 enum { LOG_OUTPUT_MAX = 4 /* shards under way */ };
 
 struct log_output {
-    struct builder *builder; /* borrowed */
-    unsigned layer;          /* the last one of its shape: the others get no bits */
-    uint8_t *had;            /* buffer for the bytes of a shard */
-    unsigned count;          /* shards under way: their bytes were requested */
+    struct builder *builder;       /* borrowed, as the bitmaps */
+    const struct bitmaps *bitmaps; /* set by the caller before the first shard */
+    unsigned layer;                /* the last one of its shape: the others get no bits */
+    uint64_t *written;             /* by shard: keys of the bitmaps that are in Redis */
+    uint64_t fresh;                /* new keys that were written; the caller takes them */
+    uint8_t *had;                  /* buffer for the bytes of a shard */
+    unsigned count;                /* shards under way: their bytes were requested */
     struct {
         uint32_t shard;
-        const uint8_t *bits; /* the build's; borrowed */
-        unsigned scripts;    /* scripts sent for this shard */
+        uint64_t added;   /* keys that are written at least */
+        unsigned scripts; /* scripts sent for this shard */
     } slot[LOG_OUTPUT_MAX];
 };
 
 MUST_CHECK enum err log_output_init(struct log_output *o, struct builder *builder, struct error *e);
 void log_output_fini(struct log_output *o);
 
-/* OR @bits, a shard of the layer with zero tags, into that shard in Redis. The call may wait for shards that
- * are under way. @bits must not change until this shard has arrived. */
-MUST_CHECK enum err log_output_put(struct log_output *o, uint32_t shard, const void *bits, struct error *e);
+/* OR the bits of a shard into that shard in Redis. The call may wait for shards that are under way. Bits that
+ * are set meanwhile may be written, too. */
+MUST_CHECK enum err log_output_put(struct log_output *o, uint32_t shard, struct error *e);
 /* Wait until all shards have arrived. After an error of this call or of log_output_put() no shard is under
  * way any more, and it is unknown which of them have arrived. */
 MUST_CHECK enum err log_output_wait(struct log_output *o, struct error *e);

@@ -8,6 +8,7 @@
  * checkpoint); a writer does not end its page. */
 #include "migrate/build/spill.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -82,6 +83,25 @@ enum err spill_new(struct spill **out, const char *dir, uint32_t partitions, uns
     else
         spill_free(s);
     return code;
+}
+
+enum err spill_plan(struct spill **out, struct partitions *p, const struct geometry *g, unsigned layers,
+                    const struct build_options *o, unsigned writers, struct error *e)
+{
+    uint64_t bytes = 0;
+    if (o->writers == 0 || o->writers > BUILD_WRITERS_MAX)
+        return error_set(e, ERR_RANGE, "%u writers are not between 1 and %d", o->writers, BUILD_WRITERS_MAX);
+    enum err code = partitions_plan(p, g, layers, o->memory, "build_memory", e);
+    if (code != ERR_OK || p->count == 1)
+        return code;
+    for (unsigned i = 0; i < layers; i++)
+        bytes += geometry_bytes(&g[i]);
+    if (o->spill_dir == NULL || o->spill_dir[0] == '\0' || o->spill_bytes == 0)
+        return error_set(e, ERR_CONFIG,
+                         "%" PRIu64 " bytes of shards do not fit into build_memory (%" PRIu64
+                         "), and there is no spill_dir",
+                         bytes, o->memory);
+    return spill_new(out, o->spill_dir, p->count, writers, e);
 }
 
 void spill_free(struct spill *s)
@@ -226,6 +246,31 @@ enum err spill_seal(struct spill *s, struct periodic *periodic, struct error *e)
 bool spill_is_sealed(const struct spill *s)
 {
     return s->sealing || spill_file_live(spill_sealed(s)) > 0;
+}
+
+static enum err drain_sealed(struct spill *s, spill_partition_fn *fn, void *arg, struct error *e)
+{
+    enum err code = ERR_OK;
+    for (uint32_t i = 0; i < s->partitions && code == ERR_OK; i++) {
+        if (!spill_file_holds(spill_sealed(s), i))
+            continue;
+        code = fn(arg, i, e);
+        if (code == ERR_OK)
+            spill_file_forget(spill_sealed(s), i);
+    }
+    return code;
+}
+
+enum err spill_drain(struct spill *s, struct periodic *periodic, spill_partition_fn *fn, void *arg,
+                     struct error *e)
+{
+    enum err code = ERR_OK;
+    for (int rounds = spill_is_sealed(s) ? 2 : 1; rounds > 0 && code == ERR_OK; rounds--) {
+        code = spill_seal(s, periodic, e);
+        if (code == ERR_OK)
+            code = drain_sealed(s, fn, arg, e);
+    }
+    return code;
 }
 
 uint64_t spill_bytes(const struct spill *s)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "migrate/build/log_output.h"
+#include "migrate/build/partitions.h"
 #include "migrate/build/spill_file.h"
 
 enum {
@@ -15,6 +16,26 @@ enum {
 
 struct spill;
 struct spill_writer;
+
+enum { BUILD_WRITERS_MAX = 64 };
+
+/* Of a build, or of a compare (migrate/verify/compare.h). Strings are borrowed to its end. */
+struct build_options {
+    uint64_t memory;       /* bytes of bitmaps at most, but at least one shard (of each layer) is held */
+    unsigned writers;      /* 1 .. BUILD_WRITERS_MAX */
+    const char *spill_dir; /* NULL or "": no spilling; all bitmaps must fit */
+    uint64_t spill_bytes;  /* disk space at which build_is_full(); later hashes are still accepted */
+    /* Called during a flush, a load or a finish; it may use the builder's connection. NULL: none. */
+    periodic_fn *poll;
+    void *poll_arg;
+};
+
+/* Plan the partitions of all @layers layers @g, and make the files for @writers if they are several; else
+ * *@out stays NULL. ERR_RANGE: the number of writers. ERR_CONFIG: memory or spill_dir is unsuitable; the text
+ * says what is needed. ERR_IO, ERR_NOMEM. */
+MUST_CHECK enum err spill_plan(struct spill **out, struct partitions *p, const struct geometry *g,
+                               unsigned layers, const struct build_options *o, unsigned writers,
+                               struct error *e);
 
 /* Make the files in @dir, which is not "". @writers: 1 to 64, @partitions: 1 to 1024. ERR_CONFIG: the
  * directory cannot be used. ERR_IO, ERR_NOMEM. */
@@ -43,6 +64,12 @@ MUST_CHECK enum err spill_seal(struct spill *s, struct periodic *periodic, struc
 bool spill_is_sealed(const struct spill *s);
 /* The sealed file, for spill_file_holds(), spill_file_read() and spill_file_forget(). */
 struct spill_file *spill_sealed(const struct spill *s);
+
+/* Give each partition of what was put before to @fn, and forget it when @fn has read it. What an earlier call
+ * that failed has sealed comes first. Errors as of spill_seal(), or of @fn. */
+typedef enum err spill_partition_fn(void *arg, uint32_t partition, struct error *e);
+MUST_CHECK enum err spill_drain(struct spill *s, struct periodic *periodic, spill_partition_fn *fn, void *arg,
+                                struct error *e);
 
 /* Bytes on disk. From any thread. */
 uint64_t spill_bytes(const struct spill *s);

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "migrate/verify/compare.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include "base/buffer.h"
-#include "migrate/build/partitions.h"
-#include "migrate/build/spill.h"
 
 enum { AHEAD = 16 /* hides the latency of memory */, READ_BYTES = 4 << 20 };
 
 struct compare_writer {
-    _Alignas(64) struct spill_writer *spill; /* NULL: shards in memory */
-    uint64_t tested;                         /* since compare_finish() */
+    _Alignas(64) uint64_t tested; /* since compare_finish() */
     unsigned waiting;
     struct key_hash hash[AHEAD];
     struct bitmap_aim *aim; /* AHEAD for each layer */
@@ -37,28 +33,6 @@ struct compare {
 
 /* --- construction --- */
 
-static bool spills(const struct compare *c)
-{
-    return c->partitions.count > 1;
-}
-
-static enum err plan(struct compare *c, struct error *e)
-{
-    uint64_t bytes = 0;
-    for (unsigned i = 0; i < c->layer_count; i++)
-        bytes += geometry_bytes(&c->geometry[i]);
-    enum err code =
-        partitions_plan(&c->partitions, c->geometry, c->layer_count, c->o.memory, "build_memory", e);
-    if (code != ERR_OK || !spills(c))
-        return code;
-    if (c->o.spill_dir == NULL || c->o.spill_dir[0] == '\0' || c->o.spill_bytes == 0)
-        return error_set(e, ERR_CONFIG,
-                         "%" PRIu64 " bytes of shards do not fit into build_memory (%" PRIu64
-                         "), and there is no spill_dir",
-                         bytes, c->o.memory);
-    return spill_new(&c->spill, c->o.spill_dir, c->partitions.count, c->o.writers, e);
-}
-
 static enum err make_writers(struct compare *c, struct error *e)
 {
     unsigned count = c->o.writers + 1;
@@ -68,17 +42,13 @@ static enum err make_writers(struct compare *c, struct error *e)
     if (c->aims == NULL || c->writers == NULL)
         return error_set(e, ERR_NOMEM, "compare: out of memory");
     for (unsigned i = 0; i < count; i++)
-        c->writers[i] =
-            (struct compare_writer){.spill = spills(c) && i < c->o.writers ? spill_writer(c->spill, i) : NULL,
-                                    .aim = c->aims + i * each};
+        c->writers[i] = (struct compare_writer){.aim = c->aims + i * each};
     return ERR_OK;
 }
 
 enum err compare_new(struct compare **out, struct log_input *input, const struct build_options *o,
                      struct error *e)
 {
-    if (o->writers == 0 || o->writers > BUILD_WRITERS_MAX)
-        return error_set(e, ERR_RANGE, "%u writers are not between 1 and %d", o->writers, BUILD_WRITERS_MAX);
     if (input->generation->layer_count == 0)
         return error_set(e, ERR_RANGE, "there is no generation");
     struct compare *c = calloc(1, sizeof(*c));
@@ -91,7 +61,7 @@ enum err compare_new(struct compare **out, struct log_input *input, const struct
     c->layer_count = input->generation->layer_count;
     for (unsigned i = 0; i < c->layer_count; i++)
         c->geometry[i] = input->generation->layers[i].geometry;
-    enum err code = plan(c, e);
+    enum err code = spill_plan(&c->spill, &c->partitions, c->geometry, c->layer_count, o, o->writers, e);
     if (code == ERR_OK)
         code = make_writers(c, e);
     if (code == ERR_OK)
@@ -147,19 +117,17 @@ static void test_put(struct compare *c, struct compare_writer *w, struct key_has
 
 void compare_put(struct compare *c, unsigned writer, struct key_hash h)
 {
-    struct compare_writer *w = &c->writers[writer];
-    if (w->spill == NULL)
-        test_put(c, w, h);
+    if (c->spill == NULL)
+        test_put(c, &c->writers[writer], h);
     else
-        spill_put(w->spill, partitions_of(&c->partitions, h), h);
+        spill_put(spill_writer(c->spill, writer), partitions_of(&c->partitions, h), h);
 }
 
 enum err compare_page_end(struct compare *c, unsigned writer, struct error *e)
 {
-    struct compare_writer *w = &c->writers[writer];
-    if (w->spill != NULL)
-        return spill_page_end(w->spill, e);
-    test_waiting(c, w);
+    if (c->spill != NULL)
+        return spill_page_end(spill_writer(c->spill, writer), e);
+    test_waiting(c, &c->writers[writer]);
     return ERR_OK;
 }
 
@@ -199,7 +167,7 @@ static enum err read_partition(struct compare *c, uint32_t partition, struct err
 
 enum err compare_load(struct compare *c, struct error *e)
 {
-    enum err code = spills(c) ? ERR_OK : read_partition(c, 0, e);
+    enum err code = c->spill != NULL ? ERR_OK : read_partition(c, 0, e);
     c->loaded = code == ERR_OK;
     return code;
 }
@@ -220,13 +188,12 @@ static enum err test_some(void *arg, const struct key_hash *hashes, uint32_t cou
     return periodic_call(&c->periodic, e);
 }
 
-static enum err test_partition(struct compare *c, uint32_t partition, struct error *e)
+static enum err test_partition(void *arg, uint32_t partition, struct error *e)
 {
+    struct compare *c = arg;
     struct compare_writer *w = &c->writers[c->o.writers];
     const uint64_t total = c->total;
     const size_t length = c->missing.length;
-    if (!spill_file_holds(spill_sealed(c->spill), partition))
-        return ERR_OK;
     enum err code = read_partition(c, partition, e);
     if (code == ERR_OK)
         code = spill_file_read(spill_sealed(c->spill), partition, test_some, c, e);
@@ -239,25 +206,14 @@ static enum err test_partition(struct compare *c, uint32_t partition, struct err
     }
     test_waiting(c, w);
     take_tested(c, w);
-    spill_file_forget(spill_sealed(c->spill), partition);
     return ERR_OK;
-}
-
-static enum err test_sealed(struct compare *c, struct error *e)
-{
-    enum err code = spill_seal(c->spill, &c->periodic, e);
-    for (uint32_t i = 0; i < c->partitions.count && code == ERR_OK; i++)
-        code = test_partition(c, i, e);
-    return code;
 }
 
 enum err compare_finish(struct compare *c, struct error *e)
 {
     enum err code = ERR_OK;
-    if (spills(c)) {
-        code = spill_is_sealed(c->spill) ? test_sealed(c, e) : ERR_OK; /* hashes that a failed finish left */
-        if (code == ERR_OK)
-            code = test_sealed(c, e);
+    if (c->spill != NULL) {
+        code = spill_drain(c->spill, &c->periodic, test_partition, c, e);
     } else if (!c->loaded) {
         return error_set(e, ERR_CONFLICT, "keys cannot be compared before the shards are read");
     } else {

@@ -51,6 +51,13 @@ static void put_keys(struct bitmaps *b, unsigned writer, uint64_t first, uint64_
     bitmaps_apply(&w);
 }
 
+static void copy(const struct bitmaps *b, uint32_t shard, void *out, size_t bytes)
+{
+    memset(out, 0, bytes);
+    for (uint32_t at = 0; at < bytes; at += BITMAPS_UNIT)
+        (void)bitmaps_or(b, shard, at, (uint8_t *)out + at);
+}
+
 static void test_bitmaps__have_the_bits_that_redis_has(void **state)
 {
     (void)state;
@@ -61,14 +68,35 @@ static void test_bitmaps__have_the_bits_that_redis_has(void **state)
         put_keys(b, writers - 1, 0, 500);
         for (uint32_t i = 0; i < SHARDS; i++) {
             assert_int_equal(bitmaps_added(b, i), expect(i, 500, expected));
-            assert_memory_equal(bitmaps_bytes(b, i), expected, BYTES);
-            bitmaps_copy(b, i, copied);
+            copy(b, i, copied, BYTES);
             assert_memory_equal(copied, expected, BYTES);
-            bitmaps_copy(b, i, copied);
+            copy(b, i, copied, BYTES);
             assert_memory_equal(copied, expected, BYTES);
         }
         bitmaps_free(b);
     }
+}
+
+/* It says where bits were lacking, and leaves those that were there. */
+static void test_bitmaps_or__says_what_lacked_a_bit(void **state)
+{
+    (void)state;
+    struct bitmaps *b = made(&geometry, SHARDS, 2);
+    uint8_t expected[BYTES], had[BITMAPS_UNIT];
+    put_keys(b, 0, 0, 7);
+    for (uint32_t shard = 0; shard < SHARDS; shard++) {
+        (void)expect(shard, 7, expected);
+        for (uint32_t at = 0; at < BYTES; at += BITMAPS_UNIT) {
+            static const uint8_t nothing[BITMAPS_UNIT];
+            memset(had, 0, sizeof(had));
+            assert_int_equal(bitmaps_or(b, shard, at, had), memcmp(expected + at, nothing, sizeof(had)) != 0);
+            assert_false(bitmaps_or(b, shard, at, had));
+            memset(had, 0xff, sizeof(had));
+            assert_false(bitmaps_or(b, shard, at, had));
+            assert_int_equal(had[0], 0xff);
+        }
+    }
+    bitmaps_free(b);
 }
 
 static uint64_t added_in_all(const struct bitmaps *b)
@@ -95,16 +123,17 @@ static void test_bitmaps_apply__is_what_makes_the_last_keys_count(void **state)
     bitmaps_free(b);
 }
 
-static bool has(struct bitmaps *b, const struct key_place *place)
+static bool has(const struct bitmaps *b, const struct key_place *place)
 {
-    const uint8_t *block = bitmaps_bytes(b, place->shard) + (size_t)place->block * geometry.block_bits / 8;
+    uint8_t bytes[BYTES], *block = bytes + (size_t)place->block * geometry.block_bits / 8;
+    copy(b, place->shard, bytes, BYTES);
     for (unsigned i = 0; i < geometry.hashes; i++)
         if ((block[place->bits[i] / 8] >> (7 - place->bits[i] % 8) & 1) == 0)
             return false;
     return true;
 }
 
-static void test_bitmaps_bytes__have_what_was_put(void **state)
+static void test_bitmaps_or__has_what_was_put(void **state)
 {
     (void)state;
     struct bitmaps *b = made(&geometry, SHARDS, 1);
@@ -125,7 +154,7 @@ static void test_bitmaps_bytes__have_what_was_put(void **state)
 static void test_bitmaps_hold__empties_and_moves_them(void **state)
 {
     (void)state;
-    uint8_t expected[BYTES];
+    uint8_t expected[BYTES], copied[BYTES];
     struct bitmaps *b = made(&geometry, 2, 1);
     struct bitmaps_writer w;
     bitmaps_writer_init(&w, b, 0);
@@ -141,7 +170,8 @@ static void test_bitmaps_hold__empties_and_moves_them(void **state)
         bitmaps_apply(&w);
         for (uint32_t i = first; i < first + count; i++) {
             assert_int_equal(bitmaps_added(b, i), expect(i, 400, expected));
-            assert_memory_equal(bitmaps_bytes(b, i), expected, BYTES);
+            copy(b, i, copied, BYTES);
+            assert_memory_equal(copied, expected, BYTES);
         }
     }
     bitmaps_free(b);
@@ -201,7 +231,7 @@ static void copy_all(struct crowd *c, uint64_t *into, size_t words)
             if (added == seen[i])
                 continue;
             seen[i] = added;
-            bitmaps_copy(c->b, i, bits);
+            copy(c->b, i, bits, words * sizeof(*bits));
             memcpy(into + i * words, bits, words * sizeof(*bits));
         }
     }
@@ -268,11 +298,11 @@ static void flushes_what_it_has_put(const struct geometry *g, uint64_t seed)
         hash_place(g, sweep(seed, key), &place);
         bitmaps_put(&w, sweep(seed, key));
         bitmaps_apply(&w);
-        uint64_t added = bitmaps_added(c.b, place.shard), *copy = into + place.shard * words;
+        uint64_t added = bitmaps_added(c.b, place.shard), *copied = into + place.shard * words;
         if (added != seen[place.shard])
-            bitmaps_copy(c.b, place.shard, copy);
+            copy(c.b, place.shard, copied, words * sizeof(*copied));
         seen[place.shard] = added;
-        lost += block_set(g, &place, (uint8_t *)copy);
+        lost += block_set(g, &place, (uint8_t *)copied);
     }
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(lost, 0);
@@ -290,13 +320,13 @@ static void test_bitmaps_added__counts_what_was_found_there(void **state)
         flushes_what_it_has_put(&g, round);
 }
 
-static void test_bitmaps_copy__loses_no_bit_of_one_writer(void **state)
+static void test_bitmaps_or__loses_no_bit_of_one_writer(void **state)
 {
     (void)state;
     no_bit_is_lost((struct geometry){.shards = 3, .blocks = 400, .block_bits = 1024, .hashes = 6}, 1, 20);
 }
 
-static void test_bitmaps_copy__loses_no_bit_of_several_writers(void **state)
+static void test_bitmaps_or__loses_no_bit_of_several_writers(void **state)
 {
     (void)state;
     no_bit_is_lost((struct geometry){.shards = 3, .blocks = 400, .block_bits = 1024, .hashes = 6}, 2, 10);
@@ -305,7 +335,7 @@ static void test_bitmaps_copy__loses_no_bit_of_several_writers(void **state)
 }
 
 /* With so many shards, all writers share one count per shard. */
-static void test_bitmaps_copy__loses_no_bit_of_very_many_shards(void **state)
+static void test_bitmaps_or__loses_no_bit_of_very_many_shards(void **state)
 {
     (void)state;
     no_bit_is_lost((struct geometry){.shards = 200000, .blocks = 1, .block_bits = 512, .hashes = 6}, THREADS,
@@ -316,13 +346,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bitmaps__have_the_bits_that_redis_has),
+        cmocka_unit_test(test_bitmaps_or__says_what_lacked_a_bit),
         cmocka_unit_test(test_bitmaps_apply__is_what_makes_the_last_keys_count),
-        cmocka_unit_test(test_bitmaps_bytes__have_what_was_put),
+        cmocka_unit_test(test_bitmaps_or__has_what_was_put),
         cmocka_unit_test(test_bitmaps_hold__empties_and_moves_them),
         cmocka_unit_test(test_bitmaps_added__counts_what_was_found_there),
-        cmocka_unit_test(test_bitmaps_copy__loses_no_bit_of_one_writer),
-        cmocka_unit_test(test_bitmaps_copy__loses_no_bit_of_several_writers),
-        cmocka_unit_test(test_bitmaps_copy__loses_no_bit_of_very_many_shards),
+        cmocka_unit_test(test_bitmaps_or__loses_no_bit_of_one_writer),
+        cmocka_unit_test(test_bitmaps_or__loses_no_bit_of_several_writers),
+        cmocka_unit_test(test_bitmaps_or__loses_no_bit_of_very_many_shards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
