@@ -12,12 +12,10 @@
 #include "shard/view/handle.h"
 #include "shard/redis/script_call.h"
 
-enum { FOLLOWER_SETTLES = 16 };
-
 /* Marks and request noted before a settle began: after it, nothing can be committed at or below the marks. */
 struct follower_noted {
     struct transaction_wait *settle;
-    int64_t *marks;
+    int64_t *marks;   /* NULL: none are noted */
     uint64_t request; /* received before the settle */
 };
 
@@ -25,8 +23,7 @@ struct follower_noted {
 struct follower_keyset {
     unsigned tables;
     int64_t *safe, *seen;
-    struct follower_noted noted[FOLLOWER_SETTLES]; /* the oldest first */
-    size_t noted_count;
+    struct follower_noted noted;
     uint64_t reread_at, reread_pause; /* monotonic time, us: end of the last reread; pause after it */
     uint64_t round_at, round_pause, complete_at;
 };

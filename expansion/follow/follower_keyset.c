@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Follows rows by ids. The happy path is: each round notes the largest ids, adds the rows between the ids
- * seen so far and these, and begins a settle. When a settle has ended, nothing can be committed at or below
- * the ids noted before it, so the rows up to there are read a last time and the safe marks move. Possible
- * failure modes are: a transaction stays open for long (rows above the safe marks are reread meanwhile, so
- * that late rows are found before it ends, less and less often the longer a reread takes); the process dies
- * (the next follower begins at the safe marks); ids go back (TRUNCATE RESTART IDENTITY, an earlier state of
- * the database, a deleted row with a large id: every mark goes back with them, as a lower mark only reads
- * more). */
+/* Follows rows by ids. The happy path is: each round adds the rows between the ids seen so far and the
+ * largest ones, and begins a settle if none is under way. When it has ended, nothing can be committed at or
+ * below the ids noted before it, so the rows up to there are read a last time and the safe marks move.
+ * Possible failure modes are: a transaction stays open for long (rows above the safe marks are reread
+ * meanwhile, so that late rows are found before it ends, less and less often the longer a reread takes); the
+ * process dies (the next follower begins at the safe marks); ids go back (TRUNCATE RESTART IDENTITY, an
+ * earlier state of the database, a deleted row with a large id: every mark goes back with them, as a lower
+ * mark only reads more). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,9 +93,8 @@ static enum err write_mark(struct follower *t, unsigned table, struct error *e)
 static enum err go_back(struct follower *t, unsigned table, int64_t largest, struct error *e)
 {
     struct follower_keyset *k = &t->keyset;
-    for (size_t i = 0; i < k->noted_count; i++)
-        if (k->noted[i].marks[table] > largest)
-            k->noted[i].marks[table] = largest;
+    if (k->noted.marks != NULL && k->noted.marks[table] > largest)
+        k->noted.marks[table] = largest;
     if (k->seen[table] > largest)
         k->seen[table] = largest;
     if (k->safe[table] <= largest)
@@ -143,8 +142,7 @@ void follower_forget(struct follower_noted *n)
 void follower_keyset_close(struct follower *t)
 {
     struct follower_keyset *k = &t->keyset;
-    for (size_t i = 0; i < k->noted_count; i++)
-        follower_forget(&k->noted[i]);
+    follower_forget(&k->noted);
     free(k->safe);
     free(k->seen);
     *k = (struct follower_keyset){.tables = 0};
@@ -152,56 +150,36 @@ void follower_keyset_close(struct follower *t)
 
 /* --- a round --- */
 
-/* Add new rows; @marks gets the largest ids. */
-static enum err read_new(struct follower *t, int64_t *marks, struct error *e)
+static enum err read_new(struct follower *t, struct error *e)
 {
     struct follower_keyset *k = &t->keyset;
     enum err code = ERR_OK;
     k->round_pause = 0;
     for (unsigned i = 0; i < k->tables && code == ERR_OK; i++) {
+        int64_t largest = INT64_MIN;
         uint64_t began = clock_mono_us();
-        code = follower_largest(t, i, &marks[i], e);
+        code = follower_largest(t, i, &largest, e);
         k->round_pause += (clock_mono_us() - began) * LOOK_SHARE;
-        if (code == ERR_OK && marks[i] < k->seen[i])
-            code = go_back(t, i, marks[i], e);
+        if (code == ERR_OK && largest < k->seen[i])
+            code = go_back(t, i, largest, e);
         if (code == ERR_OK)
-            code = follower_read_range(t, i, k->seen[i], marks[i], e);
+            code = follower_read_range(t, i, k->seen[i], largest, e);
         if (code == ERR_OK)
-            k->seen[i] = marks[i];
+            k->seen[i] = largest;
     }
     return code;
 }
 
-/* Begin a settle for @marks, which were noted before. If there are too many settles, drop the newest: the
- * oldest lets the safe marks move. Takes ownership of @marks. */
-static enum err note(struct follower *t, int64_t *marks, uint64_t request, struct error *e)
+/* Note the ids seen so far, and begin a settle. @request: received before they were read. */
+static enum err note(struct follower *t, uint64_t request, struct error *e)
 {
     struct follower_keyset *k = &t->keyset;
-    if (k->noted_count == FOLLOWER_SETTLES)
-        follower_forget(&k->noted[--k->noted_count]);
-    struct follower_noted *n = &k->noted[k->noted_count];
-    *n = (struct follower_noted){.marks = marks, .request = request};
-    k->noted_count++;
-    return transaction_wait_begin(&n->settle, t->source, e);
-}
-
-/* Remove all settles that have ended, from the oldest on; the newest of these moves to *@ended. */
-static enum err take_ended(struct follower *t, struct follower_noted *ended, struct error *e)
-{
-    struct follower_keyset *k = &t->keyset;
-    enum err code = ERR_OK;
-    bool done = true;
-    while (code == ERR_OK && done && k->noted_count > 0) {
-        struct transaction_wait_blocker blocker;
-        size_t waiting;
-        code = transaction_wait_poll(k->noted[0].settle, &done, &blocker, 1, &waiting, e);
-        if (code != ERR_OK || !done)
-            break;
-        follower_forget(ended);
-        *ended = k->noted[0];
-        memmove(k->noted, k->noted + 1, --k->noted_count * sizeof(*k->noted));
-    }
-    return code;
+    k->noted.request = request;
+    k->noted.marks = calloc(k->tables, sizeof(*k->noted.marks));
+    if (k->noted.marks == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    memcpy(k->noted.marks, k->seen, k->tables * sizeof(*k->seen));
+    return transaction_wait_begin(&k->noted.settle, t->source, e);
 }
 
 /* Nothing can be committed up to these marks, and all rows up to there are added. */
@@ -220,16 +198,16 @@ static enum err move_marks(struct follower *t, const int64_t *marks, struct erro
     return code;
 }
 
-/* Reread the rows above the safe marks, which then move to those of @ended, if there is one. */
-static enum err read_again(struct follower *t, const struct follower_noted *ended, struct error *e)
+/* Reread the rows above the safe marks, which then move to those noted, if the settle has ended. */
+static enum err read_again(struct follower *t, bool ended, struct error *e)
 {
     struct follower_keyset *k = &t->keyset;
     uint64_t began = clock_mono_us();
     enum err code = ERR_OK;
     for (unsigned i = 0; i < k->tables && code == ERR_OK; i++)
         code = follower_read_range(t, i, k->safe[i], k->seen[i], e);
-    if (code == ERR_OK && ended->marks != NULL)
-        code = move_marks(t, ended->marks, e);
+    if (code == ERR_OK && ended)
+        code = move_marks(t, k->noted.marks, e);
     uint64_t now = clock_mono_us(), pause = (now - began) * REREAD_SHARE;
     k->reread_pause = pause < REREAD_US ? REREAD_US : pause;
     k->reread_at = now;
@@ -244,22 +222,27 @@ static bool is_behind(const struct follower_keyset *k)
     return false;
 }
 
-static enum err end_settles(struct follower *t, struct error *e)
+static enum err end_settle(struct follower *t, struct error *e)
 {
     struct follower_keyset *k = &t->keyset;
-    struct follower_noted ended = {.settle = NULL};
+    struct transaction_wait_blocker blocker;
+    size_t waiting;
+    bool ended = false;
+    enum err code = ERR_OK;
     uint64_t now = clock_mono_us();
     if (now - k->reread_at < REREAD_US)
         return ERR_OK;
-    enum err code = take_ended(t, &ended, e);
-    bool due = ended.marks != NULL || (is_behind(k) && now - k->reread_at >= k->reread_pause);
+    if (k->noted.marks != NULL)
+        code = transaction_wait_poll(k->noted.settle, &ended, &blocker, 1, &waiting, e);
+    bool due = ended || (is_behind(k) && now - k->reread_at >= k->reread_pause);
     if (code == ERR_OK && due)
-        code = read_again(t, &ended, e);
-    if (code == ERR_OK && ended.marks != NULL && ended.request > t->done && ended.request <= t->request) {
-        t->done = ended.request;
+        code = read_again(t, ended, e);
+    if (code == ERR_OK && ended && k->noted.request > t->done && k->noted.request <= t->request) {
+        t->done = k->noted.request;
         code = follower_hold(t, e);
     }
-    follower_forget(&ended);
+    if (ended)
+        follower_forget(&k->noted);
     return code;
 }
 
@@ -267,20 +250,11 @@ static enum err round_of(struct follower *t, struct error *e)
 {
     struct follower_keyset *k = &t->keyset;
     uint64_t request = t->request, began = clock_mono_us();
-    int64_t *marks = calloc(k->tables + 1, sizeof(*marks));
-    if (marks == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = read_new(t, marks, e);
-    const struct follower_noted *last = k->noted_count == 0 ? NULL : &k->noted[k->noted_count - 1];
-    const int64_t *known = last != NULL ? last->marks : k->safe;
-    bool news = memcmp(known, marks, k->tables * sizeof(*marks)) != 0 ||
-                (request > t->done && (last == NULL || last->request < request));
-    if (code == ERR_OK && news)
-        code = note(t, marks, request, e);
-    else
-        free(marks);
+    enum err code = read_new(t, e);
+    if (code == ERR_OK && k->noted.marks == NULL && (is_behind(k) || request > t->done))
+        code = note(t, request, e);
     if (code == ERR_OK)
-        code = end_settles(t, e);
+        code = end_settle(t, e);
     if (code == ERR_OK)
         k->complete_at = began;
     return code;
