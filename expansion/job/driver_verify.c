@@ -29,8 +29,7 @@ static const double CHANCE = 1e-6;
 struct look {
     struct driver *d;
     size_t count;
-    char *bytes[BATCH];
-    size_t lengths[BATCH];
+    struct buffer keys; /* as of scan_keep_key() */
     uint64_t checked, missing, added;
     bool more;                          /* more keys are missing than were handed out: look again */
     uint64_t old, fresh, gone, unknown; /* listed keys, by what the source says about them */
@@ -51,46 +50,52 @@ struct outcome {
     struct source_rows rows;
 };
 
-static void list(struct look *l, size_t i)
+static void list(struct look *l, const char *key, size_t length)
 {
-    if (l->listed_count == LISTED)
+    char *copy = l->listed_count == LISTED ? NULL : malloc(length + 1);
+    if (copy == NULL)
         return;
+    memcpy(copy, key, length);
+    copy[length] = '\0';
     log_error("verify_key_missing", "filter=%s generation=%" PRIu64 " key=%s", log_quote(l->d->o->filter),
-              driver_built(l->d)->number, log_quote(l->bytes[i]));
-    l->listed_lengths[l->listed_count] = l->lengths[i];
-    l->listed[l->listed_count++] = l->bytes[i];
-    l->bytes[i] = NULL;
+              driver_built(l->d)->number, log_quote(copy));
+    l->listed_lengths[l->listed_count] = length;
+    l->listed[l->listed_count++] = copy;
 }
 
-/* Add missing keys at once, whatever the reason. */
-static enum err take_missing(struct look *l, const uint8_t *found)
+/* Add missing keys at once, whatever the reason. Those that are missing move to the front. */
+static enum err take_missing(struct look *l, const char **keys, size_t *lengths, size_t count,
+                             const uint8_t *found)
 {
-    const char *keys[BATCH];
-    size_t lengths[BATCH], n = 0;
-    for (size_t i = 0; i < l->count; i++)
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++)
         if (!found[i]) {
-            keys[n] = l->bytes[i];
-            lengths[n++] = l->lengths[i];
+            keys[n] = keys[i];
+            lengths[n++] = lengths[i];
         }
     enum err code = n == 0 ? ERR_OK : driver_add_keys(l->d, n, keys, lengths, &l->added, l->e);
-    for (size_t i = 0; i < l->count && code == ERR_OK; i++)
-        if (!found[i])
-            list(l, i);
+    for (size_t i = 0; i < n && code == ERR_OK; i++)
+        list(l, keys[i], lengths[i]);
     l->missing += n;
     return code;
 }
 
 static void check_batch(struct look *l)
 {
+    const char *keys[BATCH];
+    size_t lengths[BATCH], at = 0;
     uint8_t found[BATCH];
-    if (l->count > 0 && l->code == ERR_OK)
-        l->code = driver_check_keys(l->d, l->count, (const char *const *)l->bytes, l->lengths, found, l->e);
-    if (l->count > 0 && l->code == ERR_OK)
-        l->code = take_missing(l, found);
+    if (l->code == ERR_OK && buffer_failed(&l->keys))
+        l->code = error_set(l->e, ERR_NOMEM, "out of memory");
+    if (l->code == ERR_OK && l->count > 0) {
+        size_t n = scan_kept_keys(&l->keys, &at, BATCH, keys, lengths);
+        l->code = driver_check_keys(l->d, n, keys, lengths, found, l->e);
+        if (l->code == ERR_OK)
+            l->code = take_missing(l, keys, lengths, n, found);
+    }
     l->checked += l->count;
-    for (size_t i = 0; i < l->count; i++)
-        free(l->bytes[i]);
     l->count = 0;
+    buffer_clear(&l->keys);
 }
 
 static void take_key(void *arg, const char *key, size_t length)
@@ -98,16 +103,8 @@ static void take_key(void *arg, const char *key, size_t length)
     struct look *l = arg;
     if (l->code != ERR_OK)
         return;
-    char *copy = malloc(length + 1);
-    if (copy == NULL) {
-        l->code = error_set(l->e, ERR_NOMEM, "out of memory");
-        return;
-    }
-    memcpy(copy, key, length);
-    copy[length] = '\0';
-    l->bytes[l->count] = copy;
-    l->lengths[l->count++] = length;
-    if (l->count == BATCH)
+    scan_keep_key(&l->keys, key, length);
+    if (++l->count == BATCH)
         check_batch(l);
 }
 
@@ -266,6 +263,7 @@ static enum err look_once(struct driver *d, bool last, struct outcome *o, bool *
     *again = code == ERR_CONFLICT && (l->old == 0 || heals(d));
     o->checked = l->checked;
     o->added += l->missing;
+    buffer_fini(&l->keys);
     for (unsigned i = 0; i < l->listed_count; i++)
         free(l->listed[i]);
     return code;
