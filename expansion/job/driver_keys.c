@@ -86,8 +86,7 @@ struct build_options driver_build_options(struct driver *d)
                                   .writers = d->o->readers,
                                   .spill_dir = d->o->spill_dir,
                                   .spill_bytes = d->o->spill_bytes,
-                                  .poll = driver_poll_flush,
-                                  .poll_arg = d};
+                                  .poll = {driver_poll_flush, d}};
 }
 
 enum err driver_begin_build(struct driver *d, struct error *e)

@@ -56,7 +56,7 @@ enum err build_new(struct build **out, struct builder *builder, const struct bui
     b->o = *o;
     b->builder = builder;
     b->geometry = builder->shape.layers[builder->shape.layer_count - 1].geometry;
-    b->periodic = (struct periodic){.output = &b->output, .fn = o->poll, .arg = o->poll_arg};
+    b->periodic = (struct periodic){.output = &b->output, .work = o->poll};
     enum err code = log_output_init(&b->output, builder, e);
     if (code == ERR_OK)
         code = make_parts(b, e);

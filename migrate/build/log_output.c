@@ -171,11 +171,11 @@ void log_output_fini(struct log_output *o)
 
 enum err periodic_call(struct periodic *p, struct error *e)
 {
-    if (p->fn == NULL || clock_mono_us() < p->due_us)
+    if (p->work.fn == NULL || clock_mono_us() < p->due_us)
         return ERR_OK;
     enum err code = p->output == NULL ? ERR_OK : log_output_wait(p->output, e);
     if (code == ERR_OK)
-        code = p->fn(p->arg, e);
+        code = work_ask(&p->work, e);
     p->due_us = clock_mono_us() + PERIODIC_US;
     return code;
 }

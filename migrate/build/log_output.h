@@ -10,6 +10,7 @@
  * builder has to take over before the next write. */
 #include "migrate/build/bitmaps.h"
 #include "shard/generations/build.h"
+#include "shard/view/shards.h"
 
 enum { LOG_OUTPUT_MAX = 4 /* shards under way */ };
 
@@ -38,20 +39,14 @@ MUST_CHECK enum err log_output_put(struct log_output *o, uint32_t shard, struct 
  * way any more, and it is unknown which of them have arrived. */
 MUST_CHECK enum err log_output_wait(struct log_output *o, struct error *e);
 
-/* --- a function that long work of one thread calls now and then, to ask whether to go on --- */
-
-/* Called about every 50 ms, in the thread of the work. It may use the connection to Redis, as nothing is
- * under way on it then. Any code but ERR_OK ends the work with that code and text. */
-typedef enum err periodic_fn(void *arg, struct error *e);
+/* --- long work of one thread that is asked about every 50 ms whether to go on --- */
 
 struct periodic {
     struct log_output *output; /* NULL: none */
-    periodic_fn *fn;           /* NULL: nothing is called */
-    void *arg;
+    struct work work;
     uint64_t due_us;
 };
 
-/* Call the function if it is due, after waiting for the shards that are under way. Returns the function's
- * error, or the output's. */
+/* work_ask() if it is due, after waiting for the shards that are under way. */
 MUST_CHECK enum err periodic_call(struct periodic *p, struct error *e);
 #endif

@@ -25,9 +25,8 @@ struct build_options {
     unsigned writers;      /* 1 .. BUILD_WRITERS_MAX */
     const char *spill_dir; /* NULL or "": no spilling; all bitmaps must fit */
     uint64_t spill_bytes;  /* disk space at which build_is_full(); later hashes are still accepted */
-    /* Called during a flush, a load or a finish; it may use the builder's connection. NULL: none. */
-    periodic_fn *poll;
-    void *poll_arg;
+    /* Called during a flush, a load or a finish; it may use the builder's connection. */
+    struct work poll;
 };
 
 /* Plan the partitions of all @layers layers @g, and make the files for @writers if they are several; else

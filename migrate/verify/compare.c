@@ -57,7 +57,7 @@ enum err compare_new(struct compare **out, struct log_input *input, const struct
     (void)pthread_mutex_init(&c->lock, NULL);
     c->input = input;
     c->o = *o;
-    c->periodic = (struct periodic){.fn = o->poll, .arg = o->poll_arg};
+    c->periodic = (struct periodic){.work = o->poll};
     c->layer_count = input->generation->layer_count;
     for (unsigned i = 0; i < c->layer_count; i++)
         c->geometry[i] = input->generation->layers[i].geometry;

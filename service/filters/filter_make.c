@@ -311,8 +311,7 @@ struct mutex_options filter_mutex_options(const struct service *s, const struct 
                                   .redis_timeout_ms = (unsigned)config->redis_timeout_ms};
 }
 
-enum err filter_hold_mutex(void *arg, const char *what UNUSED, uint64_t done UNUSED, uint64_t of UNUSED,
-                           struct error *e)
+enum err filter_hold_mutex(void *arg, struct error *e)
 {
     return mutex_lost(arg) ? error_set(e, ERR_MUTEX_LOST, "the mutex was lost") : ERR_OK;
 }

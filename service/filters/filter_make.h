@@ -40,7 +40,7 @@ struct mutex_options filter_mutex_options(const struct service *s, const struct 
                                           const char *name, size_t length);
 
 /* A work_fn of shard/view/shards.h; @arg is a struct mutex. ERR_MUTEX_LOST ends the work. */
-enum err filter_hold_mutex(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e);
+enum err filter_hold_mutex(void *arg, struct error *e);
 
 /* State of making a filter under its mutex. */
 struct filter_naming {

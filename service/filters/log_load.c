@@ -99,7 +99,7 @@ static enum err copy_layer(struct copy *c, const struct work *w, struct error *e
         end = g->shards - first < batch ? g->shards : first + batch;
         code = copy_batch(c, first, end, e);
         if (code == ERR_OK)
-            code = work_tell(w, "shards loaded", end, g->shards, e);
+            code = work_ask(w, e);
     }
     return code;
 }

@@ -223,7 +223,6 @@ static enum err sweep_page(struct sweep *s, unsigned where, const redisReply *pa
 static enum err sweep_node(struct sweep *s, unsigned where, const struct work *w, struct error *e)
 {
     char cursor[SYNC_CLIENT_CURSOR] = "0";
-    uint64_t pages = 0;
     enum err code = ERR_OK;
     do {
         redisReply *reply;
@@ -233,7 +232,7 @@ static enum err sweep_node(struct sweep *s, unsigned where, const struct work *w
         code = sweep_page(s, where, reply->element[1], e);
         freeReplyObject(reply);
         if (code == ERR_OK)
-            code = work_tell(w, "keys looked at", ++pages * 1000, 0, e);
+            code = work_ask(w, e);
     } while (code == ERR_OK && strcmp(cursor, "0") != 0);
     return code;
 }

@@ -14,9 +14,9 @@ enum {
     REMOVE_BATCH = 256
 };
 
-enum err work_tell(const struct work *w, const char *what, uint64_t done, uint64_t of, struct error *e)
+enum err work_ask(const struct work *w, struct error *e)
 {
-    return w == NULL || w->fn == NULL ? ERR_OK : w->fn(w->arg, what, done, of, e);
+    return w == NULL || w->fn == NULL ? ERR_OK : w->fn(w->arg, e);
 }
 
 /* A walk over the shards of one layer, batch by batch: sends a command for each, and takes its reply. */
@@ -37,7 +37,7 @@ struct walk {
 typedef enum err shard_fn(struct walk *w, uint32_t shard, unsigned where, struct error *e);
 
 static enum err walk(struct walk *w, uint32_t batch, shard_fn *send, shard_fn *take, const struct work *work,
-                     const char *what, struct error *e)
+                     struct error *e)
 {
     uint32_t shards = w->g->layers[w->layer].geometry.shards;
     enum err code = ERR_OK;
@@ -48,7 +48,7 @@ static enum err walk(struct walk *w, uint32_t batch, shard_fn *send, shard_fn *t
         for (uint32_t s = first; s < end && code == ERR_OK; s++)
             code = take(w, s, placement_where(&w->placement, w->layer, s), e);
         if (code == ERR_OK)
-            code = work_tell(work, what, end, shards, e);
+            code = work_ask(work, e);
     }
     if (code != ERR_OK)
         sync_client_forget(w->redis);
@@ -152,7 +152,7 @@ static enum err walk_by_script(struct walk *w, struct sync_client *l, const stru
     w->writer = writer;
     w->call = &call;
     uint32_t fit = MAKE_BYTES / header_shard_bytes(&g->layers[layer].geometry);
-    code = walk(w, fit < MAKE_MAX ? fit : MAKE_MAX, send, take, work, "shards made", e);
+    code = walk(w, fit < MAKE_MAX ? fit : MAKE_MAX, send, take, work, e);
     script_fini(&call);
     return code;
 }
@@ -200,7 +200,7 @@ static enum err remove_all(struct walk *w, struct sync_client *l, const struct n
 {
     enum err code = walk_begin(w, l, names, g, e);
     for (w->layer = 0; w->layer < g->layer_count && code == ERR_OK; w->layer++)
-        code = walk(w, REMOVE_BATCH, send_remove, take_number, work, "shards removed", e);
+        code = walk(w, REMOVE_BATCH, send_remove, take_number, work, e);
     return code;
 }
 

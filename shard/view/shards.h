@@ -15,15 +15,16 @@
 #include "shard/filter/names.h"
 #include "shard/resident/header.h"
 
-/* Called between the pieces of long work: @done of @of are finished; @of 0: the total is unknown. An error
- * ends the work, and becomes its result: for example, a lease was lost. */
-typedef enum err work_fn(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e);
+/* Called between the pieces of long work, to ask whether to go on. An error ends the work, and becomes its
+ * result: for example, a lease was lost. It may use the connection to Redis, as nothing is under way on it.
+ */
+typedef enum err work_fn(void *arg, struct error *e);
 struct work {
-    work_fn *fn; /* NULL: progress is not reported */
+    work_fn *fn; /* NULL: nothing is called */
     void *arg;
 };
 
-enum err work_tell(const struct work *w, const char *what, uint64_t done, uint64_t of, struct error *e);
+enum err work_ask(const struct work *w, struct error *e);
 
 /* Make the shards of layer @layer of @g, empty, with @writer in their headers. Shards that an earlier token
  * left there are replaced. ERR_FENCED: a shard has this token or a later one, whose number is *@later (else

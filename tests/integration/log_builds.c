@@ -247,7 +247,7 @@ void log_close(struct log_process *p)
     *p = (struct log_process){0};
 }
 
-void log_bits(struct log_process *p, uint64_t memory, periodic_fn *poll, void *arg)
+void log_bits(struct log_process *p, uint64_t memory, work_fn *poll, void *arg)
 {
     struct error e = {""};
     build_free(p->build);
@@ -256,8 +256,7 @@ void log_bits(struct log_process *p, uint64_t memory, periodic_fn *poll, void *a
                                     .writers = 2,
                                     .spill_dir = log_directory,
                                     .spill_bytes = 1 << 30,
-                                    .poll = poll,
-                                    .poll_arg = arg};
+                                    .poll = {poll, arg}};
     must(build_new(&p->build, p->builder, &o, &e), e);
     assert_int_equal(build_partitions(p->build) > 1, memory == LOG_SPILLS);
 }

@@ -61,7 +61,7 @@ struct generation log_shape(void);
 void log_open(struct log_process *p, const struct nodes *nodes);
 void log_close(struct log_process *p);
 /* Make p->build for a build that has begun. */
-void log_bits(struct log_process *p, uint64_t memory, periodic_fn *poll, void *arg);
+void log_bits(struct log_process *p, uint64_t memory, work_fn *poll, void *arg);
 /* Begin and start a build, and make p->build. */
 void log_begin(struct log_process *p, uint64_t memory);
 /* Put rows [first, last) by writer 0. */

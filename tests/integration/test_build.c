@@ -167,8 +167,7 @@ static void test_build_flush__forgets_nothing_where_it_is_stopped(void **state)
 {
     struct build_options o = builds_options(state);
     struct interruption i = {0};
-    o.poll = interrupt;
-    o.poll_arg = &i;
+    o.poll = (struct work){interrupt, &i};
     builds_make(o);
     builds_put(0, 0, KEYS);
     builds_flush_gives(ERR_CANCELLED);

@@ -25,8 +25,7 @@ static void test_build_flush__of_spilled_hashes_waits_for_open_pages(void **stat
     struct build_options o = builds_options(state);
     unsigned calls = 0;
     struct error e = {""};
-    o.poll = stop_twice;
-    o.poll_arg = &calls;
+    o.poll = (struct work){stop_twice, &calls};
     o.writers = 2;
     builds_make(o);
     builds_put(0, 0, 100);

@@ -112,8 +112,7 @@ static void no_key_is_lost(unsigned writers, uint64_t memory, uint64_t seed)
     struct build_options o = builds_options(&none);
     o.memory = memory;
     o.writers = writers;
-    o.poll = stop_sometimes;
-    o.poll_arg = &random;
+    o.poll = (struct work){stop_sometimes, &random};
     builds_make(o);
     c.b = builds_build;
     atomic_store(&c.at_work, writers);

@@ -215,8 +215,7 @@ static void test_compare_missing__lists_so_many_and_counts_the_rest(void **state
     unsigned calls = 0;
     struct build_options o = options(state);
     o.spill_bytes = 1 << 30;
-    o.poll = stop_third; /* interrupted in the middle: nothing is counted twice */
-    o.poll_arg = &calls;
+    o.poll = (struct work){stop_third, &calls}; /* interrupted in the middle: nothing is counted twice */
     make(o);
     load();
     for (uint64_t i = 0; i < COMPARE_MISSING_MAX + MORE; i++)
@@ -350,8 +349,7 @@ static void test_compare__goes_on_where_it_was_stopped(void **state)
 {
     bool stopped = false;
     struct build_options o = options(state);
-    o.poll = stop_first;
-    o.poll_arg = &stopped;
+    o.poll = (struct work){stop_first, &stopped};
     make(o);
     before_all(state);
     reading_gives(state, ERR_CANCELLED);

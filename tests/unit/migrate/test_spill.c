@@ -193,7 +193,7 @@ static void test_spill_seal__can_be_stopped_while_it_waits_for_a_page(void **sta
     (void)state;
     struct error e = {""};
     unsigned calls = 0;
-    struct periodic impatient = {.fn = stop_at_third, .arg = &calls};
+    struct periodic impatient = {.work = {stop_at_third, &calls}};
     put_page(0, 0, 100);
     end_page(0);
     put_page(1, 100, 100);
@@ -222,7 +222,7 @@ static void test_spill_seal__can_be_stopped_twice_and_is_the_same_seal(void **st
     put_page(1, 100, 1);
     for (int i = 0; i < 2; i++) {
         unsigned calls = 0;
-        struct periodic impatient = {.fn = stop_at_third, .arg = &calls};
+        struct periodic impatient = {.work = {stop_at_third, &calls}};
         assert_int_equal(spill_seal(spill, &impatient, &e), ERR_CANCELLED);
         put_page(0, 200 + 50 * (uint64_t)i, 50);
         end_page(0);
