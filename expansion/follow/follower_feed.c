@@ -400,7 +400,7 @@ static enum err look(struct follower *t, bool quiet, struct error *e)
     struct follower_feed *f = &t->feed;
     uint64_t now = clock_mono_us();
     if (f->stream != NULL) {
-        uint64_t when = stream_position(f->stream).committed_us, wall = clock_wall_us();
+        uint64_t when = stream_position(f->stream)->committed_us, wall = clock_wall_us();
         t->lag_ms = quiet || when == 0 || when > wall ? 0 : (wall - when) / 1000;
     } else if (quiet) {
         t->lag_ms = 0;
@@ -446,7 +446,7 @@ static enum err feed_once(struct follower *t, struct error *e)
     if (code != ERR_OK)
         return code;
     bool quiet = f->stream != NULL ? batch.count == 0 : batch.all;
-    if (f->stream != NULL && f->request != 0 && stream_position(f->stream).complete >= f->request_lsn)
+    if (f->stream != NULL && f->request != 0 && stream_position(f->stream)->complete >= f->request_lsn)
         code = answer(t, f->request, e);
     else if (f->outbox != NULL && quiet && request > t->done && request <= t->request)
         code = answer(t, request, e);

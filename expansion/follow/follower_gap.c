@@ -59,7 +59,7 @@ static enum err note_position(struct follower *t, struct error *e)
 {
     const struct follower_feed *f = &t->feed;
     char text[POSITION_MAX];
-    position_text(t, f->stream != NULL ? stream_position(f->stream).confirmed : 0, text);
+    position_text(t, f->stream != NULL ? stream_position(f->stream)->confirmed : 0, text);
     return follower_mark_write(t, "position", text, e);
 }
 
@@ -96,7 +96,7 @@ enum err follower_gap_note(struct follower *t, bool quiet, struct error *e)
     if (f->gap.marks == NULL)
         return begin(t, e);
     if (f->gap_lsn != 0) { /* has the feed reported all that had ended when the settle ended? */
-        done = f->stream != NULL ? stream_position(f->stream).complete >= f->gap_lsn : quiet;
+        done = f->stream != NULL ? stream_position(f->stream)->complete >= f->gap_lsn : quiet;
         return done ? write_marks(t, e) : ERR_OK;
     }
     enum err code = transaction_wait_poll(f->gap.settle, &done, &blocker, 1, &waiting, e);

@@ -117,12 +117,11 @@ enum err driver_read(struct driver *d, struct readers_work work, driver_keys_fn 
                      struct error *e)
 {
     struct sink s = {.lock = PTHREAD_MUTEX_INITIALIZER, .fn = fn, .arg = arg, .e = e};
-    const struct readers_options o = driver_readers(d, work, on_row, on_page, &s);
-    enum err code = readers_start(&d->readers, &o, e);
+    const struct readers_options calls = {.row = on_row, .page = on_page, .arg = &s};
+    enum err code = driver_readers_start(d, work, &calls, e);
     if (code == ERR_OK)
         code = look_after(d, &work, &s);
-    readers_stop(d->readers);
-    d->readers = NULL;
+    driver_readers_stop(d);
     for (unsigned i = 0; i < READERS_MAX; i++)
         buffer_fini(&s.held[i]);
     return code;

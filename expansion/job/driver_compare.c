@@ -2,7 +2,6 @@
 /* Full verification: readers hash every row of the source, and the hashes are compared with the generation's
  * shards, which are read completely. If some are missing, the source is read once more to find their keys. */
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include "base/clock.h"
 #include "base/log.h"
@@ -10,12 +9,9 @@
 #include "migrate/verify/compare.h"
 #include "shard/filter/hash.h"
 
-enum { FULL_NAP_US = 5 * 1000 };
-
 struct sink {
     struct compare *compare;
     uint64_t seed, mix;
-    atomic_bool stop;
 };
 
 static void on_row(void *arg, unsigned i, const char *key, size_t length)
@@ -27,10 +23,13 @@ static void on_row(void *arg, unsigned i, const char *key, size_t length)
 static enum err on_page(void *arg, unsigned i, struct error *e)
 {
     struct sink *s = arg;
-    enum err code = compare_page_end(s->compare, i, e);
-    while (code == ERR_OK && compare_is_full(s->compare) && !atomic_load(&s->stop))
-        clock_sleep_us(FULL_NAP_US);
-    return code == ERR_OK && atomic_load(&s->stop) ? error_set(e, ERR_CANCELLED, "stopped") : code;
+    return compare_page_end(s->compare, i, e);
+}
+
+static bool is_full(const void *arg)
+{
+    const struct sink *s = arg;
+    return compare_is_full(s->compare);
 }
 
 /* All rows of the source, in the fastest order here; for blocks those of d->parts. */
@@ -54,7 +53,7 @@ static enum err look_after(struct driver *d, struct sink *s, bool *ended, struct
         seen = p.rows;
         if (*ended)
             return ended_with;
-        /* While the files are full, readers wait behind their pages. */
+        /* While the files are full, no page begins. */
         enum err code = compare_is_full(s->compare) ? compare_finish(s->compare, e) : ERR_OK;
         if (code == ERR_OK)
             code = driver_look(d, "", e);
@@ -68,13 +67,11 @@ static enum err read_and_compare(struct driver *d, struct compare *compare, uint
                                  bool *ended, struct error *e)
 {
     struct sink sink = {.compare = compare, .seed = seed, .mix = mix};
-    const struct readers_options o = driver_readers(d, all_rows(d), on_row, on_page, &sink);
-    enum err code = readers_start(&d->readers, &o, e);
+    const struct readers_options calls = {.row = on_row, .page = on_page, .is_full = is_full, .arg = &sink};
+    enum err code = driver_readers_start(d, all_rows(d), &calls, e);
     if (code == ERR_OK)
         code = look_after(d, &sink, ended, e);
-    atomic_store(&sink.stop, true);
-    readers_stop(d->readers);
-    d->readers = NULL;
+    driver_readers_stop(d);
     return code == ERR_OK && *ended ? compare_finish(compare, e) : code;
 }
 

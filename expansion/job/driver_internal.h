@@ -229,12 +229,12 @@ MUST_CHECK enum err driver_scan(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_poll_flush(void *driver, struct error *e);
 /* Read into d->parts the relations that hold the source's rows now, as @from sees them. */
 MUST_CHECK enum err driver_parts(struct driver *d, struct source *from, struct error *e);
-struct readers_options driver_readers(struct driver *d, struct readers_work work,
-                                      void (*row)(void *arg, unsigned i, const char *key, size_t length),
-                                      enum err (*page)(void *arg, unsigned i, struct error *e), void *arg);
-/* readers_ended(), for readers with the options of driver_readers(). If they ended because no line came in
- * time, the next ones wait twice as long: a statement may be silent for as long as it passes over rows that
- * do not match. */
+/* Start d->readers, with the functions of @calls alone. Stop them after an error, too. */
+MUST_CHECK enum err driver_readers_start(struct driver *d, struct readers_work work,
+                                         const struct readers_options *calls, struct error *e);
+void driver_readers_stop(struct driver *d);
+/* readers_ended(). If they ended because no line came in time, the next ones wait twice as long: a statement
+ * may be silent for as long as it passes over rows that do not match. */
 bool driver_readers_ended(struct driver *d, enum err *ended_with, struct error *e);
 
 /* --- driver_follower.c --- */

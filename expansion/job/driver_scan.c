@@ -2,7 +2,6 @@
 /* The step that reads the source into the generation: readers hash rows into a build; this thread controls
  * them, brings what they have to Redis, and records their progress. */
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -13,7 +12,6 @@
 enum {
     LOOK_MS = 20,
     SILENT_US = 500 * 1000,
-    FULL_NAP_US = 5 * 1000,
     PATIENCE_MAX_MS = 24 * 3600 * 1000, /* the server ends a statement then */
     CHECKPOINT_SHARE = 10               /* a checkpoint may take at most a tenth of the time */
 };
@@ -23,7 +21,6 @@ enum {
 struct sink {
     struct build *build;
     uint64_t seed;
-    atomic_bool stop;
 };
 
 static void on_row(void *arg, unsigned i, const char *key, size_t length)
@@ -41,12 +38,13 @@ static enum err files_failed(enum err code, struct error *e)
 static enum err on_page(void *arg, unsigned i, struct error *e)
 {
     struct sink *s = arg;
-    enum err code = build_page_end(s->build, i, e);
-    if (code != ERR_OK)
-        return files_failed(code, e);
-    while (build_is_full(s->build) && !atomic_load(&s->stop))
-        clock_sleep_us(FULL_NAP_US);
-    return atomic_load(&s->stop) ? error_set(e, ERR_CANCELLED, "stopped") : ERR_OK;
+    return files_failed(build_page_end(s->build, i, e), e);
+}
+
+static bool is_full(const void *arg)
+{
+    const struct sink *s = arg;
+    return build_is_full(s->build);
 }
 
 /* --- checkpoints --- */
@@ -164,31 +162,27 @@ static enum err read_all(struct driver *d, struct error *e)
     char(*ends)[SOURCE_ID_MAX] = ends_of(r);
     if (ends == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    const struct readers_options o =
-        driver_readers(d,
-                       (struct readers_work){.blocks = r->blocks,
-                                             .next_table = r->next_table,
-                                             .tables = r->tables,
-                                             .ranges = r->ranges,
-                                             .range_count = r->range_count,
-                                             .upto = (const char(*)[SOURCE_ID_MAX])ends,
-                                             .parts = d->parts},
-                       on_row, on_page, &sink);
+    const struct readers_options calls = {.row = on_row, .page = on_page, .is_full = is_full, .arg = &sink};
+    const struct readers_work work = {.blocks = r->blocks,
+                                      .next_table = r->next_table,
+                                      .tables = r->tables,
+                                      .ranges = r->ranges,
+                                      .range_count = r->range_count,
+                                      .upto = (const char(*)[SOURCE_ID_MAX])ends,
+                                      .parts = d->parts};
     d->before.rows = r->rows;
     d->before.skipped_null = r->skipped_null;
     d->paced = 0;
     d->progressed_at = clock_mono_us();
     bool ended = false;
-    enum err code = readers_start(&d->readers, &o, e);
+    enum err code = driver_readers_start(d, work, &calls, e);
     if (code == ERR_OK)
         code = look_after(d, &ended, e);
     if (d->readers != NULL && code == ERR_OK)
         code = ended ? checkpoint(d, true, e) : note_left(d, e);
     else if (d->readers != NULL)
         (void)note_left(d, &(struct error){.text = ""}); /* best effort: the step may be retried */
-    atomic_store(&sink.stop, true);
-    readers_stop(d->readers);
-    d->readers = NULL;
+    driver_readers_stop(d);
     free(ends);
     for (unsigned i = 0; i < d->o->readers; i++) { /* a flush waits for a writer in the middle of a page */
         struct error why;
@@ -199,24 +193,31 @@ static enum err read_all(struct driver *d, struct error *e)
     return code == ERR_OK && !ended ? flush_and_record(d, false, e) : code;
 }
 
-struct readers_options driver_readers(struct driver *d, struct readers_work work,
-                                      void (*row)(void *arg, unsigned i, const char *key, size_t length),
-                                      enum err (*page)(void *arg, unsigned i, struct error *e), void *arg)
+enum err driver_readers_start(struct driver *d, struct readers_work work, const struct readers_options *calls,
+                              struct error *e)
 {
-    return (struct readers_options){.source = d->source,
-                                    .dsn = work.primary ? "" : d->o->read_dsn,
-                                    .barrier = d->barrier,
-                                    .count = d->o->readers,
-                                    .timeout_ms = d->patience_ms,
-                                    .page_ms = d->o->page_ms,
-                                    .page_rows = d->o->page_rows,
-                                    .timing = d->o->page_timing,
-                                    .rows_per_second = driver_pace_limit(d),
-                                    .at_once = driver_pace_at_once(d),
-                                    .work = work,
-                                    .row = row,
-                                    .page = page,
-                                    .arg = arg};
+    const struct readers_options o = {.source = d->source,
+                                      .dsn = work.primary ? "" : d->o->read_dsn,
+                                      .barrier = d->barrier,
+                                      .count = d->o->readers,
+                                      .timeout_ms = d->patience_ms,
+                                      .page_ms = d->o->page_ms,
+                                      .page_rows = d->o->page_rows,
+                                      .timing = d->o->page_timing,
+                                      .rows_per_second = driver_pace_limit(d),
+                                      .at_once = driver_pace_at_once(d),
+                                      .work = work,
+                                      .row = calls->row,
+                                      .page = calls->page,
+                                      .is_full = calls->is_full,
+                                      .arg = calls->arg};
+    return readers_start(&d->readers, &o, e);
+}
+
+void driver_readers_stop(struct driver *d)
+{
+    readers_stop(d->readers);
+    d->readers = NULL;
 }
 
 /* Once where it begins, and once where all readers of a step are let in again. */

@@ -33,11 +33,10 @@ struct spill {
     struct spill_writer *writers;
     struct spill_file *files[2];
     atomic_uint_least64_t round;
-    bool sealing; /* the reader's: some writers have not moved to the round yet */
-    atomic_bool failed;
-    pthread_mutex_t failure_lock;
-    enum err failure; /* the first failure, under its own lock */
+    bool sealing;                 /* the reader's: some writers have not moved to the round yet */
+    pthread_mutex_t failure_lock; /* for whoever fails first */
     struct error text;
+    _Atomic enum err failure; /* stored behind its text, which then stays */
 };
 
 /* --- construction --- */
@@ -125,14 +124,20 @@ struct spill_writer *spill_writer(struct spill *s, unsigned index)
 
 /* --- failures --- */
 
-static enum err failure(struct spill *s, struct error *e)
+static enum err failure(const struct spill *s, struct error *e)
 {
-    if (!atomic_load(&s->failed))
-        return ERR_OK;
+    enum err code = atomic_load(&s->failure);
+    return code == ERR_OK ? ERR_OK : error_set(e, code, "%s", s->text.text);
+}
+
+static void fail(struct spill *s, enum err code, const struct error *e)
+{
     (void)pthread_mutex_lock(&s->failure_lock);
-    enum err code = error_set(e, s->failure, "%s", s->text.text);
+    if (atomic_load(&s->failure) == ERR_OK) {
+        s->text = *e;
+        atomic_store(&s->failure, code);
+    }
     (void)pthread_mutex_unlock(&s->failure_lock);
-    return code;
 }
 
 /* --- writers --- */
@@ -147,16 +152,10 @@ static void write_out(struct spill_writer *w, uint32_t partition)
     struct spill *s = w->spill;
     struct spill_chunk *chunk = buffer_at(w, partition);
     struct error e = {""};
-    enum err code =
-        atomic_load(&s->failed) ? ERR_OK : spill_file_append(s->files[w->round % 2], partition, chunk, &e);
-    if (code != ERR_OK) {
-        (void)pthread_mutex_lock(&s->failure_lock);
-        if (!atomic_load(&s->failed)) {
-            s->failure = code;
-            s->text = e;
-            atomic_store(&s->failed, true);
-        }
-        (void)pthread_mutex_unlock(&s->failure_lock);
+    if (atomic_load(&s->failure) == ERR_OK) {
+        enum err code = spill_file_append(s->files[w->round % 2], partition, chunk, &e);
+        if (code != ERR_OK)
+            fail(s, code, &e);
     }
     chunk->count = 0;
 }

@@ -190,10 +190,7 @@ enum err stream_start(struct stream *s, struct error *e)
     return ERR_OK;
 }
 
-struct stream_position stream_position(const struct stream *s)
+const struct stream_progress *stream_position(const struct stream *s)
 {
-    return (struct stream_position){.confirmed = s->progress.confirmed,
-                                    .complete = s->progress.complete,
-                                    .received = s->progress.received,
-                                    .committed_us = s->committed_us};
+    return &s->progress;
 }

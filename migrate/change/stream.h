@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "migrate/change/feed.h"
 #include "migrate/change/lsn.h"
+#include "migrate/change/stream_progress.h"
 #include "migrate/source/source.h"
 
 enum {
@@ -87,14 +88,8 @@ MUST_CHECK enum err stream_tend(struct stream *s, struct error *e);
 MUST_CHECK enum err stream_await_visible(struct stream *s, struct source *source, unsigned timeout_ms,
                                          struct error *e);
 
-struct stream_position {
-    uint64_t confirmed;    /* position of the slot, as far as we have moved it */
-    uint64_t complete;     /* all rows of transactions that ended before it were handed out */
-    uint64_t received;     /* furthest position that the server has reported */
-    uint64_t committed_us; /* commit time of the last row, on the server's clock; 0: no row yet */
-};
-
-struct stream_position stream_position(const struct stream *s);
+/* How far it is; it lives as long as the stream. */
+const struct stream_progress *stream_position(const struct stream *s);
 
 /* Which of options.tables the relation @relid belongs to; SIZE_MAX: none. */
 size_t stream_table_of(const struct stream *s, uint32_t relid);

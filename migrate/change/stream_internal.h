@@ -5,7 +5,6 @@
 #include "migrate/source/connection.h"
 #include "migrate/change/pgoutput.h"
 #include "migrate/change/stream.h"
-#include "migrate/change/stream_progress.h"
 
 /* A relation whose rows the stream may get. */
 struct stream_relation {
@@ -30,7 +29,7 @@ struct stream {
     uint32_t xid;                     /* the transaction that is being read */
     uint32_t xids[STREAM_BATCH_ROWS]; /* transactions with rows in the batch */
     size_t xid_count;
-    uint64_t commit_us, committed_us; /* of the transaction being read; of the last one with a row */
+    uint64_t commit_us; /* of the transaction being read */
     struct stream_progress progress;
     uint64_t asked;       /* the server wants a report when this position is confirmed; 0: no */
     uint64_t told;        /* the confirmed position that it was last told */

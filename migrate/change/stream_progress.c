@@ -32,9 +32,10 @@ void stream_progress_begin(struct stream_progress *p)
     p->has_rows = false;
 }
 
-void stream_progress_row(struct stream_progress *p)
+void stream_progress_row(struct stream_progress *p, uint64_t committed_us)
 {
     p->has_rows = true;
+    p->committed_us = committed_us;
 }
 
 void stream_progress_commit(struct stream_progress *p, uint64_t end)

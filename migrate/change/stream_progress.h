@@ -8,11 +8,12 @@
 #include <stdint.h>
 
 struct stream_progress {
-    uint64_t confirmed; /* the consumer has taken over all rows before it */
-    uint64_t complete;  /* all rows of transactions that ended before it were handed out */
-    uint64_t mark;      /* end of the last transaction handed out completely; consumers confirm it */
-    uint64_t owed;      /* end of the last transaction that had a row */
-    uint64_t received;  /* furthest position that the server has reported */
+    uint64_t confirmed;    /* the consumer has taken over all rows before it */
+    uint64_t complete;     /* all rows of transactions that ended before it were handed out */
+    uint64_t mark;         /* end of the last transaction handed out completely; consumers confirm it */
+    uint64_t owed;         /* end of the last transaction that had a row */
+    uint64_t received;     /* furthest position that the server has reported */
+    uint64_t committed_us; /* commit time of the last row, on the server's clock; 0: no row yet */
     bool in_transaction;
     bool has_rows; /* the open transaction has handed out a row */
 };
@@ -22,7 +23,7 @@ void stream_progress_init(struct stream_progress *p, uint64_t confirmed);
 
 void stream_progress_receive(struct stream_progress *p, uint64_t position);
 void stream_progress_begin(struct stream_progress *p);
-void stream_progress_row(struct stream_progress *p);
+void stream_progress_row(struct stream_progress *p, uint64_t committed_us);
 void stream_progress_commit(struct stream_progress *p, uint64_t end);
 
 /* The server has sent everything before @position. Ignored within a transaction. */

@@ -91,8 +91,7 @@ static enum err take_row(struct stream *s, const struct pgoutput_change *change,
     s->rows[s->row_count++] = (struct feed_row){.relid = s->oids[known->table], .length = length};
     if (s->xid_count == 0 || s->xids[s->xid_count - 1] != s->xid)
         s->xids[s->xid_count++] = s->xid;
-    s->committed_us = s->commit_us;
-    stream_progress_row(&s->progress);
+    stream_progress_row(&s->progress, s->commit_us);
     return ERR_OK;
 }
 

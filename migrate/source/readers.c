@@ -23,6 +23,7 @@ enum {
     BLOCKS_MAX = 128 * 1024,
     PARTS_A_READER = 2, /* ranges of one table per reader, so that nobody waits long for the last one */
     NAP_MS = 100,
+    FULL_NAP_MS = 5,
     REPLAY_NAP_US = 20 * 1000,
     NICE = 10 /* clients' requests get the processor first */
 };
@@ -193,12 +194,13 @@ static bool may_begin(struct readers *r)
 {
     while (!atomic_load(&r->stop)) {
         uint64_t now = clock_mono_us();
-        bool waits = r->resting || r->in_page >= r->at_once;
+        bool full = r->o.is_full != NULL && r->o.is_full(r->o.arg);
+        bool waits = full || r->resting || r->in_page >= r->at_once;
         if (!waits && (r->rate <= 0 || now >= r->allowed_us)) {
             r->in_page++;
             return true;
         }
-        uint64_t left = waits ? NAP_MS : (r->allowed_us - now) / 1000 + 1;
+        uint64_t left = full ? FULL_NAP_MS : waits ? NAP_MS : (r->allowed_us - now) / 1000 + 1;
         wait_for_change(r, left < NAP_MS ? (unsigned)left : NAP_MS);
     }
     return false;

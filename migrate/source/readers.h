@@ -43,9 +43,11 @@ struct readers_options {
     double rows_per_second; /* see readers_pace() */
     struct readers_work work;
     /* Reader @i's thread calls @row for each row, and @page after all rows of a page. The rows of a page that
-     * failed are handed out again. @page may wait; ERR_CANCELLED from it ends the reader. */
+     * failed are handed out again. @page may wait; ERR_CANCELLED from it ends the reader. While @is_full
+     * (NULL: it never is) is true no page begins. */
     void (*row)(void *arg, unsigned i, const char *key, size_t length);
     enum err (*page)(void *arg, unsigned i, struct error *e);
+    bool (*is_full)(const void *arg);
     void *arg;
 };
 

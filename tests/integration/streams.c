@@ -125,7 +125,7 @@ void streams_take(struct stream *s, const struct temp_postgres *p, struct seen *
     uint64_t lsn = streams_server_lsn(p);
     uint64_t until = clock_mono_us() + STREAMS_PATIENCE_MS * UINT64_C(1000);
     struct error e = {0};
-    while (stream_position(s).complete < lsn) {
+    while (stream_position(s)->complete < lsn) {
         if (clock_mono_us() > until)
             fail_msg("the stream does not come to where the log ends");
         struct feed_batch batch;

@@ -223,9 +223,9 @@ static void test_stream_next__hands_out_a_large_transaction_before_its_end(void 
     must(stream_next(w.s, &batch, 0, &e), &e);
     assert_int_equal(rest.rows + batch.count, 0);
     assert_true(batch.mark > seen.mark);
-    assert_true(stream_position(w.s).confirmed < batch.mark);
+    assert_true(stream_position(w.s)->confirmed < batch.mark);
     must(stream_confirm(w.s, batch.mark, &e), &e);
-    assert_true(stream_position(w.s).confirmed >= batch.mark);
+    assert_true(stream_position(w.s)->confirmed >= batch.mark);
     buffer_fini(&seen.ids);
     streams_world_end(&w);
 }

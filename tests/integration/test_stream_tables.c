@@ -35,7 +35,7 @@ static void expect_partitioned(struct streams_world *w, const char *ids)
     struct buffer text = {0};
     char *oid = database_value(w->pg, "SELECT '%s'::regclass::oid", w->t.table.table);
     uint64_t lsn = streams_server_lsn(w->p);
-    while (stream_position(w->s).complete < lsn) {
+    while (stream_position(w->s)->complete < lsn) {
         struct feed_batch batch;
         must(stream_next(w->s, &batch, 100, &e), &e);
         for (size_t i = 0; i < batch.count; i++) {

@@ -11,7 +11,7 @@ static void transaction(struct stream_progress *p, unsigned rows, uint64_t end)
 {
     stream_progress_begin(p);
     while (rows-- > 0)
-        stream_progress_row(p);
+        stream_progress_row(p, 1);
     stream_progress_commit(p, end);
 }
 
@@ -57,7 +57,7 @@ static void test_stream_progress__does_not_move_within_a_transaction(void **stat
     assert_int_equal(p.confirmed, 100);
     assert_int_equal(p.complete, 100);
     assert_int_equal(p.received, 500);
-    stream_progress_row(&p);
+    stream_progress_row(&p, 1);
     assert_false(stream_progress_confirm(&p, 500));
     assert_int_equal(p.confirmed, 100);
     stream_progress_commit(&p, 600);
