@@ -30,8 +30,6 @@ static enum err add_batch(struct follower *t, struct batch *b, struct error *e)
         key_client_open(&t->client, o->logs, o->nodes, o->redis_timeout_ms, o->filter, o->filter_length, e);
     if (code == ERR_OK)
         code = key_client_ask(t->client, true, b->keys, b->lengths, b->count, b->answers, e);
-    for (size_t i = 0; i < b->count && code == ERR_OK; i++)
-        t->added += b->answers[i] == KEY_ADDED;
     if (code == ERR_OK && memchr(b->answers, KEY_NO_ROOM, b->count) != NULL)
         code = error_set(e, ERR_FULL, "the filter is full and does not grow: its rows wait for a rebuild");
     return code == ERR_OK ? follower_tend(t, e) : code;

@@ -73,7 +73,7 @@ struct follower {
     char fallback[FOLLOWER_TEXT_MAX]; /* why it fell back to another mode; "": it did not */
     char coverage[FOLLOWER_COVERAGE_MAX];
     uint64_t request, done; /* the last one received, the last one fulfilled */
-    uint64_t rows, added, lag_ms;
+    uint64_t rows, lag_ms;
     struct key_client *client; /* NULL: not opened yet */
     uint64_t tended_at;
     uint64_t tables_due; /* monotonic time, us, of the next look at which tables there are */

@@ -30,9 +30,7 @@ enum err follower_hold(struct follower *t, struct error *e)
     script_field(&t->call, "coverage", t->coverage);
     script_number_field(&t->call, "lag_ms", t->lag_ms);
     script_number_field(&t->call, "rows", t->rows);
-    script_number_field(&t->call, "new", t->added);
     script_number_field(&t->call, "done", t->done);
-    script_number_field(&t->call, "updated_ms", clock_wall_us() / 1000);
     enum err code = script_run(&t->call, t->redis, handle_home(&t->handle), &answer, e);
     if (code != ERR_OK)
         return code;

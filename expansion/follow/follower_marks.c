@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/number.h"
-#include "expansion/record/checkpoint.h"
+#include "expansion/record/control.h"
 #include "expansion/follow/follower_internal.h"
 
 extern const char embedded_follower_lower[], embedded_follower_mark[];
@@ -15,18 +15,24 @@ enum err follower_text_to_id(const char *text, int64_t *out, struct error *e)
                                                : error_set(e, ERR_PARSE, "an id was \"%.40s\"", text);
 }
 
-enum err follower_mark_read(struct follower *t, const char *field, char *out, size_t size, struct error *e)
+static enum err read_mark(struct sync_client *l, const struct names *names, const char *field, char *out,
+                          size_t size, struct error *e)
 {
     redisReply *reply;
     struct key_name name;
-    names_filter_key(&t->handle.names, "marks", &name);
-    enum err code = sync_client_command(t->redis, handle_home(&t->handle), &reply, e, "HGET %b %s", name.text,
+    names_filter_key(names, "marks", &name);
+    enum err code = sync_client_command(l, sync_client_home(l, names), &reply, e, "HGET %b %s", name.text,
                                         name.length, field);
     if (code != ERR_OK)
         return code;
     (void)snprintf(out, size, "%s", reply->type == REDIS_REPLY_STRING ? reply->str : "");
     freeReplyObject(reply);
     return ERR_OK;
+}
+
+enum err follower_mark_read(struct follower *t, const char *field, char *out, size_t size, struct error *e)
+{
+    return read_mark(t->redis, &t->handle.names, field, out, size, e);
 }
 
 enum err follower_mark_write(struct follower *t, const char *field, const char *value, struct error *e)
@@ -61,20 +67,13 @@ enum err follower_mark_write_id(struct follower *t, unsigned table, int64_t id, 
  * record_fini(). */
 static enum err read_job(struct follower *t, struct record *r, bool *is_sound, struct error *e)
 {
-    redisReply *reply;
+    char broken[RECORD_FIELD_MAX];
     *r = (struct record){0};
     *is_sound = false;
-    enum err code = sync_client_filter_command(t->redis, &t->handle.names, "job", "HGETALL %b", &reply, e);
-    if (code != ERR_OK)
-        return code;
-    code = handle_load(&t->handle, &t->view, e);
-    bool sound = true;
-    for (size_t f = 0; f + 1 < reply->elements; f += 2)
-        sound = checkpoint_take(r, reply->element[f]->str, reply->element[f]->len, reply->element[f + 1]->str,
-                                reply->element[f + 1]->len) &&
-                sound;
-    freeReplyObject(reply);
-    *is_sound = code == ERR_OK && sound && checkpoint_is_sound(r) && r->settled && r->generation != 0;
+    enum err code = record_load(&t->handle, r, broken, e);
+    if (code == ERR_OK)
+        code = handle_load(&t->handle, &t->view, e);
+    *is_sound = code == ERR_OK && broken[0] == '\0' && r->settled && r->generation != 0;
     return code;
 }
 
@@ -155,32 +154,21 @@ enum err follower_lower_mark(struct sync_client *l, const struct names *names, c
                              const char *upto, struct error *e)
 {
     struct script_call c = {0};
-    char text[24];
+    char was[24], text[24];
     int64_t mark, lower = INT64_MIN;
     long long answer = 0;
     enum err code = upto[0] == '\0' ? ERR_OK : follower_text_to_id(upto, &lower, e);
     (void)snprintf(text, sizeof(text), "%" PRId64, lower);
     while (code == ERR_OK && answer == 0) {
-        struct key_name key;
-        redisReply *reply;
-        names_filter_key(names, "marks", &key);
-        code = sync_client_command(l, sync_client_home(l, names), &reply, e, "HGET %b %s", key.text,
-                                   key.length, table);
-        if (code != ERR_OK)
-            return code;
-        bool higher =
-            reply->type == REDIS_REPLY_STRING && number_i64(reply->str, reply->len, &mark) && mark > lower;
-        if (higher) {
-            script_begin(&c, embedded_follower_lower);
-            script_filter_key(&c, names, "marks");
-            script_text(&c, table);
-            script_text(&c, reply->str);
-            script_text(&c, text);
-            code = script_run_once(&c, l, names, &answer, e);
-        }
-        freeReplyObject(reply);
-        if (!higher)
+        code = read_mark(l, names, table, was, sizeof(was), e);
+        if (code != ERR_OK || !number_i64(was, strlen(was), &mark) || mark <= lower)
             break;
+        script_begin(&c, embedded_follower_lower);
+        script_filter_key(&c, names, "marks");
+        script_text(&c, table);
+        script_text(&c, was);
+        script_text(&c, text);
+        code = script_run_once(&c, l, names, &answer, e);
     }
     return code;
 }

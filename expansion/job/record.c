@@ -11,10 +11,10 @@ extern const char embedded_finish[], embedded_job[];
 
 /* A field that no driver wrote must not make the job skip rows: the driver settles and scans from the
  * beginning, or compares each row where the generation is in use. */
-static void distrust(struct driver *d, const redisReply *broken)
+static void distrust(struct driver *d, const char *broken)
 {
     log_warn("checkpoint_invalid", "filter=%s field=%s note=\"all rows are read again\"",
-             log_quote(d->o->filter), broken != NULL ? log_quote(broken->str) : "ranges");
+             log_quote(d->o->filter), log_quote(broken));
     d->record.generation = 0;
     if (d->view.phase == PHASE_SWITCHED)
         driver_distrust(d, "the record of its build is damaged");
@@ -22,22 +22,11 @@ static void distrust(struct driver *d, const redisReply *broken)
 
 enum err record_read(struct driver *d, struct error *e)
 {
-    redisReply *reply;
-    enum err code = sync_client_filter_command(d->redis, &d->handle.names, "job", "HGETALL %b", &reply, e);
-    if (code != ERR_OK)
-        return code;
-    record_fini(&d->record);
-    d->record.step = STEP_RECLAIM;
-    const redisReply *broken = NULL;
-    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
-        const redisReply *field = reply->element[i], *value = reply->element[i + 1];
-        if (!checkpoint_take(&d->record, field->str, field->len, value->str, value->len))
-            broken = field;
-    }
-    if (broken != NULL || !checkpoint_is_sound(&d->record))
+    char broken[RECORD_FIELD_MAX];
+    enum err code = record_load(&d->handle, &d->record, broken, e);
+    if (code == ERR_OK && broken[0] != '\0')
         distrust(d, broken);
-    freeReplyObject(reply);
-    return ERR_OK;
+    return code;
 }
 
 /* Begin @script, whose arguments are those of job.lua up to the job pairs. @third_key NULL: none. */

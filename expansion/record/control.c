@@ -1,10 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 #include "expansion/record/control.h"
 
+#include <stdio.h>
 #include <string.h>
 #include "base/number.h"
 
 extern const char embedded_control[];
+
+enum err record_load(struct handle *f, struct record *r, char broken[RECORD_FIELD_MAX], struct error *e)
+{
+    redisReply *reply;
+    broken[0] = '\0';
+    enum err code = sync_client_filter_command(f->redis, &f->names, "job", "HGETALL %b", &reply, e);
+    if (code != ERR_OK)
+        return code;
+    record_fini(r);
+    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+        const redisReply *field = reply->element[i], *value = reply->element[i + 1];
+        if (!checkpoint_take(r, field->str, field->len, value->str, value->len))
+            (void)snprintf(broken, RECORD_FIELD_MAX, "%s", field->str);
+    }
+    if (broken[0] == '\0' && !checkpoint_is_sound(r))
+        (void)snprintf(broken, RECORD_FIELD_MAX, "ranges");
+    freeReplyObject(reply);
+    return ERR_OK;
+}
 
 static bool is_one(const redisReply *r)
 {

@@ -1,12 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef EXPANSION_RECORD_CONTROL_H
 #define EXPANSION_RECORD_CONTROL_H
-/* Operators' requests to a running job: fields of its record. Its driver reads them several times a second;
- * if it dies, the next driver finds them. A new job begins without them. */
+/* What others than its driver read of a job's record, and operators' requests to a running job: fields of it.
+ * Its driver reads them several times a second; if it dies, the next driver finds them. A new job begins
+ * without them. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
+#include "expansion/record/checkpoint.h"
 #include "shard/view/handle.h"
+
+enum { RECORD_FIELD_MAX = 64 };
+
+/* Read the record of the last job in place of what @r has. @broken: a field that no driver wrote, or "ranges"
+ * if the fields do not fit together; "": it is sound. */
+MUST_CHECK enum err record_load(struct handle *f, struct record *r, char broken[RECORD_FIELD_MAX],
+                                struct error *e);
+
+/* --- requests --- */
 
 struct control {
     bool abort;

@@ -46,7 +46,6 @@ static const struct job_field {
     {"nodes", "job_nodes", HISTORY_TEXT},
     {"partitions", "job_partitions", HISTORY_COUNT},
     {"spilled_bytes", "job_spilled_bytes", HISTORY_COUNT},
-    {"growth_refused", "job_growth_refused", HISTORY_TEXT},
     {"cutover_us", "job_cutover_us", HISTORY_COUNT},
     {"verify_ok", "job_verify_ok", HISTORY_FLAG},
     {"verify_mode", "job_verify_mode", HISTORY_TEXT},
