@@ -414,6 +414,7 @@ static void test_make__begins_again_under_another_replication_id(void **state)
     one_lane.lanes = 1;
     changes = 1;
     must(log_make(w.link, &w.names, &one_lane, &w.view, &work, &e), e);
+    assert_int_equal(changes, 0);
     must(shards_eras(w.link, &w.names, &w.view.slot[1].shape, &now, &e), e);
     assert_true(shards_eras_equal(&now, &w.view.eras));
     must(life_drop(&w, w.link, &e), e);
