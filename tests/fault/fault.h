@@ -21,6 +21,7 @@ struct fault_options {
 };
 
 int stepwise_run(const struct fault_options *o);
+int primaries_run(const struct fault_options *o);
 int rounds_run(const struct fault_options *o);
 
 /* True once Ctrl-C or SIGTERM asked the program to end. */

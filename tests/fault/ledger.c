@@ -66,6 +66,11 @@ void ledger_forget_below(struct ledger *l, uint64_t number)
     atomic_store(&l->first, number);
 }
 
+void ledger_withdraw(struct ledger *l, uint64_t number)
+{
+    atomic_store(&l->entries[number].at, 0);
+}
+
 uint64_t ledger_first(const struct ledger *l)
 {
     return atomic_load(&l->first);

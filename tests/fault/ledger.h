@@ -26,6 +26,9 @@ void ledger_acknowledge(struct ledger *l, uint64_t number, unsigned coordinator,
 /* Numbers below @number are promised no more. Call this before you delete their rows. */
 void ledger_forget_below(struct ledger *l, uint64_t number);
 
+/* This one is promised no more. */
+void ledger_withdraw(struct ledger *l, uint64_t number);
+
 /* Promised numbers lie in [first, end); not every number there is one. */
 uint64_t ledger_first(const struct ledger *l);
 uint64_t ledger_end(const struct ledger *l);

@@ -41,6 +41,7 @@ static void on_signal(int signal)
 static const char usage[] =
     "usage: fault [--cluster] [--each] [--rounds N] [--minutes N] [--only KIND] [--seed N]\n"
     "       fault --stepwise [--stride K [--offset O] | --most N] [--seed N]\n"
+    "       fault --primaries [--stride K | --most N] [--seed N]\n"
     "\n"
     "Injects faults while keys are added, checked and rebuilt; 1 is the status where an acknowledged key is\n"
     "reported absent, or the filter does not come to rest.\n"
@@ -52,6 +53,7 @@ static const char usage[] =
     "  --only KIND   with this kind of fault alone\n"
     "  --list        say which kinds there are\n"
     "  --stepwise    kill the driver of an expansion at each of its requests\n"
+    "  --primaries   lead `dsn` to another server at each request of an expansion\n"
     "  --stride K    at every K-th only, from the O-th on (0 to K - 1; drawn by the seed if not given)\n"
     "  --most N      choose the stride so that about N deaths are tried\n"
     "  --seed N      repeat the choice of faults\n"
@@ -65,6 +67,7 @@ enum {
     MINUTES,
     ONLY,
     STEPWISE,
+    PRIMARIES,
     STRIDE,
     OFFSET,
     MOST,
@@ -76,21 +79,14 @@ enum {
 };
 
 static const struct option long_options[] = {
-    {"each", no_argument, NULL, EACH},
-    {"cluster", no_argument, NULL, CLUSTER},
-    {"rounds", required_argument, NULL, ROUNDS},
-    {"minutes", required_argument, NULL, MINUTES},
-    {"only", required_argument, NULL, ONLY},
-    {"stepwise", no_argument, NULL, STEPWISE},
-    {"stride", required_argument, NULL, STRIDE},
-    {"offset", required_argument, NULL, OFFSET},
-    {"most", required_argument, NULL, MOST},
-    {"seed", required_argument, NULL, SEED},
-    {"verbose", no_argument, NULL, VERBOSE},
-    {"keep", no_argument, NULL, KEEP},
-    {"list", no_argument, NULL, LIST},
-    {"help", no_argument, NULL, HELP},
-    {0},
+    {"each", no_argument, NULL, EACH},           {"cluster", no_argument, NULL, CLUSTER},
+    {"rounds", required_argument, NULL, ROUNDS}, {"minutes", required_argument, NULL, MINUTES},
+    {"only", required_argument, NULL, ONLY},     {"stepwise", no_argument, NULL, STEPWISE},
+    {"primaries", no_argument, NULL, PRIMARIES}, {"stride", required_argument, NULL, STRIDE},
+    {"offset", required_argument, NULL, OFFSET}, {"most", required_argument, NULL, MOST},
+    {"seed", required_argument, NULL, SEED},     {"verbose", no_argument, NULL, VERBOSE},
+    {"keep", no_argument, NULL, KEEP},           {"list", no_argument, NULL, LIST},
+    {"help", no_argument, NULL, HELP},           {0},
 };
 
 static uint64_t number_of(const char *text)
@@ -113,7 +109,9 @@ static double minutes_of(const char *text)
     return n;
 }
 
-static bool parse(int argc, char **argv, struct fault_options *o, bool *stepwise)
+typedef int mode_fn(const struct fault_options *o);
+
+static bool parse(int argc, char **argv, struct fault_options *o, mode_fn **mode)
 {
     int c;
     while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1)
@@ -134,7 +132,10 @@ static bool parse(int argc, char **argv, struct fault_options *o, bool *stepwise
             o->only = optarg;
             break;
         case STEPWISE:
-            *stepwise = true;
+            *mode = stepwise_run;
+            break;
+        case PRIMARIES:
+            *mode = primaries_run;
             break;
         case STRIDE:
             o->stride = number_of(optarg);
@@ -169,8 +170,8 @@ static bool parse(int argc, char **argv, struct fault_options *o, bool *stepwise
 int main(int argc, char **argv)
 {
     struct fault_options o = {.seed = random_u64() % 1000000, .stride = 1, .offset = UINT64_MAX};
-    bool stepwise = false;
-    if (!parse(argc, argv, &o, &stepwise)) {
+    mode_fn *mode = rounds_run;
+    if (!parse(argc, argv, &o, &mode)) {
         (void)fputs(usage, stderr);
         return 2;
     }
@@ -178,12 +179,12 @@ int main(int argc, char **argv)
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
-    if (stepwise && o.cluster) {
-        (void)fputs("fault: --stepwise counts requests in a proxy, and a cluster names its own addresses: "
+    if (mode != rounds_run && o.cluster) {
+        (void)fputs("fault: such a mode counts requests in a proxy, and a cluster names its own addresses: "
                     "leave out --cluster\n",
                     stderr);
         return 2;
     }
     journal_verbose(o.verbose);
-    return stepwise ? stepwise_run(&o) : rounds_run(&o);
+    return mode(&o);
 }

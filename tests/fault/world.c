@@ -98,9 +98,10 @@ void world_ignore_notice(void *arg, const char *message)
     (void)message;
 }
 
-static enum err start_postgres(struct world *w, struct error *e)
+static enum err start_postgres(struct world *w, const struct world_options *o, struct error *e)
 {
-    enum err err = temp_postgres_start(&w->postgres, NULL, e);
+    const struct temp_postgres_options options = {.settings = o->settings};
+    enum err err = temp_postgres_start(&w->postgres, &options, e);
     if (err != ERR_OK)
         return err;
     w->db = PQconnectdb(w->postgres.dsn);
@@ -110,6 +111,7 @@ static enum err start_postgres(struct world *w, struct error *e)
                      "code text NOT NULL UNIQUE)");
     for (unsigned i = 0; done && i < WORLD_COORDINATORS_MAX; i++)
         done = world_sql(w, "CREATE ROLE %s SUPERUSER LOGIN", users[i]);
+    done = done && (o->prepare == NULL || o->prepare(w));
     return done ? ERR_OK : error_set(e, ERR_IO, "Postgres: %s", PQerrorMessage(w->db));
 }
 
@@ -219,7 +221,7 @@ enum err world_start(struct world *w, const struct world_options *o, struct erro
     if (err == ERR_OK)
         err = start_redis(w, e);
     if (err == ERR_OK)
-        err = start_postgres(w, e);
+        err = start_postgres(w, o, e);
     if (err == ERR_OK)
         err = start_proxy(w, ports, &postgres, e);
     for (unsigned i = 0; err == ERR_OK && i < w->coordinators; i++)

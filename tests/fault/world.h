@@ -27,10 +27,14 @@ enum {
     WORLD_REPLY_MS = 3000
 };
 
+struct world;
+
 /* Lines of the coordinators' configuration. */
 struct world_options {
     unsigned coordinators;
     const char *service, *redis, *postgres, *expansion, *filter;
+    const char *settings;             /* of Postgres; NULL: none */
+    bool (*prepare)(struct world *w); /* called when the table is there; NULL: nothing is */
     bool cluster;    /* WORLD_PAIRS masters, each with a replica; else WORLD_NODES nodes behind the proxy */
     bool fake_clock; /* world_clock() works */
     bool keep;       /* leave the directories behind */

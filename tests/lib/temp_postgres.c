@@ -230,7 +230,7 @@ static void set_dsn(struct temp_postgres *p)
 }
 
 static enum err run_basebackup(const struct temp_postgres *p, const struct temp_postgres *primary,
-                               struct error *e)
+                               bool standby, struct error *e)
 {
     char program[PATH_MAX + 16];
     char data[PATH_MAX + 16];
@@ -238,9 +238,11 @@ static enum err run_basebackup(const struct temp_postgres *p, const struct temp_
     (void)snprintf(data, sizeof(data), "%s/data", p->directory);
     struct command c;
     begin_command(&c);
-    const char *const words[] = {program, "-D", data, "-d", primary->dsn, "-R", "-c", "fast", "--no-sync"};
+    const char *const words[] = {program, "-D", data, "-d", primary->dsn, "-c", "fast", "--no-sync"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         add(&c, words[i]);
+    if (standby)
+        add(&c, "-R");
     char *output = NULL;
     int status = 0;
     enum err err = process_run(c.argv, INITDB_MS, &output, &status, e);
@@ -262,8 +264,8 @@ static enum err write_standby_settings(const struct temp_postgres *p, struct err
     return fclose(f) == 0 ? ERR_OK : error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
 }
 
-enum err temp_postgres_start_standby(struct temp_postgres *p, const struct temp_postgres *primary,
-                                     struct error *e)
+static enum err start_copy(struct temp_postgres *p, const struct temp_postgres *primary, bool standby,
+                           struct error *e)
 {
     *p = (struct temp_postgres){0};
     enum err err = find_binaries(p->binaries, e);
@@ -274,7 +276,7 @@ enum err temp_postgres_start_standby(struct temp_postgres *p, const struct temp_
         err = error_set(e, ERR_IO, "no free port");
     set_dsn(p);
     if (err == ERR_OK)
-        err = run_basebackup(p, primary, e);
+        err = run_basebackup(p, primary, standby, e);
     if (err == ERR_OK)
         err = write_standby_settings(p, e);
     if (err == ERR_OK)
@@ -282,6 +284,18 @@ enum err temp_postgres_start_standby(struct temp_postgres *p, const struct temp_
     if (err != ERR_OK)
         temp_postgres_fini(p);
     return err;
+}
+
+enum err temp_postgres_start_standby(struct temp_postgres *p, const struct temp_postgres *primary,
+                                     struct error *e)
+{
+    return start_copy(p, primary, true, e);
+}
+
+enum err temp_postgres_start_clone(struct temp_postgres *p, const struct temp_postgres *primary,
+                                   struct error *e)
+{
+    return start_copy(p, primary, false, e);
 }
 
 enum err temp_postgres_start(struct temp_postgres *p, const struct temp_postgres_options *options,

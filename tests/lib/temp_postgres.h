@@ -29,6 +29,10 @@ MUST_CHECK enum err temp_postgres_start(struct temp_postgres *p, const struct te
 MUST_CHECK enum err temp_postgres_start_standby(struct temp_postgres *p, const struct temp_postgres *primary,
                                                 struct error *e);
 
+/* Make a server from a copy of @primary's storage, and wait until it answers. */
+MUST_CHECK enum err temp_postgres_start_clone(struct temp_postgres *p, const struct temp_postgres *primary,
+                                              struct error *e);
+
 /* Shut the server down without waiting for clients; SIGKILL after 10 s. The directory stays. */
 void temp_postgres_stop(struct temp_postgres *p);
 
