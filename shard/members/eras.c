@@ -102,13 +102,25 @@ static enum eras_action judge(struct eras *s, const struct log_view *v, bool is_
     return action;
 }
 
-static enum err copy(struct replications *out, const struct replications *from, struct error *e)
+/* Note the masters that are there. One that was away, and has answered when it was asked again, stays as it
+ * was seen: its address may lead elsewhere by then. */
+static enum err note_seen(struct eras *s, struct error *e)
 {
+    struct replications now = {0};
     enum err code = ERR_OK;
-    out->count = 0;
-    for (unsigned i = 0; i < from->count && code == ERR_OK; i++)
-        code = replications_add(out, &from->one[i], e);
-    return code;
+    for (unsigned i = 0; i < s->there.count && code == ERR_OK; i++) {
+        const struct replication *one = &s->there.one[i], *was = NULL;
+        if (one->id == 0)
+            was = replications_of_node(&s->seen, one->node);
+        code = replications_add(&now, was != NULL ? was : one, e);
+    }
+    if (code != ERR_OK) {
+        replications_fini(&now);
+        return code;
+    }
+    replications_fini(&s->seen);
+    s->seen = now;
+    return ERR_OK;
 }
 
 /* Find the ids of a cluster's masters that have slots among all masters. */
@@ -158,7 +170,7 @@ enum err eras_look(struct eras *s, struct sync_client *l, const struct names *na
     if (code != ERR_OK)
         return code;
     *out = judge(s, v, is_cluster);
-    return *out == ERAS_KEEP ? copy(&s->seen, &s->there, e) : ERR_OK;
+    return *out == ERAS_KEEP ? note_seen(s, e) : ERR_OK;
 }
 
 static uint64_t generation_of(const struct log_view *v)

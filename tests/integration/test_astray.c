@@ -207,6 +207,29 @@ static void test_an_address__that_leads_to_an_earlier_node_is_met(void **state)
 }
 
 /* It would stay open there. */
+/* Which servers they were is not forgotten where a look finds nodes away for a moment. */
+static void test_an_address__that_leads_elsewhere_behind_broken_connections_is_met(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct eras watch = {0};
+    enum eras_action action;
+    must(log_view_load(l, &names, view, &e), e);
+    must(eras_look(&watch, l, &names, view, &action, &e), e);
+    proxy_set(proxy, route[ONE], &(struct proxy_fault){.resets = 1});
+    proxy_set(proxy, route[TWO], &(struct proxy_fault){.resets = 1});
+    must(eras_look(&watch, l, &names, view, &action, &e), e);
+    assert_int_equal(action, ERAS_KEEP);
+    assert_int_equal(watch.there.one[ONE].id, 0); /* it was away, and had come back when it was asked again */
+    assert_int_equal(watch.there.one[TWO].id, 0);
+    aim(ONE, TWO);
+    gives(ERR_UNREACHABLE, eras_look(&watch, l, &names, view, &action, &e), e);
+    aim(ONE, ONE);
+    must(eras_look(&watch, l, &names, view, &action, &e), e);
+    assert_int_equal(action, ERAS_KEEP);
+    eras_fini(&watch);
+}
+
 static void test_a_lane__whose_address_leads_to_another_node_is_not_replaced(void **state)
 {
     struct log_member m;
@@ -234,6 +257,8 @@ static void test_a_lane__whose_address_leads_to_another_node_is_not_replaced(voi
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            test_an_address__that_leads_elsewhere_behind_broken_connections_is_met, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_address__that_leads_to_an_earlier_node_is_met, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_an_address__that_leads_to_another_node_has_no_key_lost, set_up,
