@@ -49,6 +49,18 @@ static bool dead_reached(const struct threshold_input *in, char *text, size_t te
     return true;
 }
 
+/* --- a database that went back --- */
+
+unsigned threshold_older_look(struct threshold_older *o, uint64_t given, uint64_t read_upto, uint64_t look)
+{
+    if (given == 0 || given >= read_upto || read_upto != o->read_upto)
+        *o = (struct threshold_older){.read_upto = read_upto, .look = look};
+    if (look != o->look)
+        o->looks++;
+    o->look = look;
+    return o->looks;
+}
+
 /* --- fill --- */
 
 static bool total_reached(const struct threshold_input *in, char *text, size_t text_size)
@@ -93,6 +105,12 @@ enum threshold_reason threshold_evaluate(const struct threshold_input *in, char 
                        in->lost_shards == 1 ? "shard was" : "shards were");
         return THRESHOLD_LOST;
     }
+    if (in->older_looks >= THRESHOLD_OLDER_LOOKS) {
+        (void)snprintf(
+            text, text_size,
+            "the database is in an earlier state than the last rebuild has read, or is another one");
+        return THRESHOLD_OLDER;
+    }
     if (in->layers > 1) {
         (void)snprintf(text, text_size, "it has %u layers, and false positives up to %.3g", in->layers,
                        in->rate_bound);
@@ -115,7 +133,7 @@ bool threshold_waits(enum threshold_reason reason, const struct threshold_input 
                      const struct window *window, double items_per_second, time_t now)
 {
     if (reason == THRESHOLD_NONE || reason == THRESHOLD_UNBUILT || reason == THRESHOLD_LOST ||
-        reason == THRESHOLD_OVERFLOW || window_is_open(window, now))
+        reason == THRESHOLD_OLDER || reason == THRESHOLD_OVERFLOW || window_is_open(window, now))
         return false;
     uint64_t most = in->items > in->source_rows ? in->items : in->source_rows;
     time_t opens = window_next_open(window, now);
@@ -139,9 +157,9 @@ bool threshold_has_served(uint64_t expanded_ms, time_t due, time_t now)
 const char *threshold_name(enum threshold_reason reason)
 {
     static const char *const names[] = {
-        [THRESHOLD_NONE] = "none",         [THRESHOLD_UNBUILT] = "unbuilt",  [THRESHOLD_LOST] = "lost",
-        [THRESHOLD_OVERFLOW] = "overflow", [THRESHOLD_DEAD] = "dead",        [THRESHOLD_TOTAL] = "total",
-        [THRESHOLD_BYTES] = "bytes",       [THRESHOLD_SCHEDULE] = "schedule"};
+        [THRESHOLD_NONE] = "none",   [THRESHOLD_UNBUILT] = "unbuilt",   [THRESHOLD_LOST] = "lost",
+        [THRESHOLD_OLDER] = "older", [THRESHOLD_OVERFLOW] = "overflow", [THRESHOLD_DEAD] = "dead",
+        [THRESHOLD_TOTAL] = "total", [THRESHOLD_BYTES] = "bytes",       [THRESHOLD_SCHEDULE] = "schedule"};
     return names[reason];
 }
 

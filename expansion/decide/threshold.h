@@ -12,6 +12,7 @@
 struct threshold_input {
     bool built;               /* the current generation was built completely */
     uint64_t lost_shards;     /* of the current generation */
+    unsigned older_looks;     /* result of threshold_older_look() */
     uint64_t items;           /* in the current generation */
     uint64_t capacity;        /* of the current generation */
     uint64_t source_rows;     /* estimate; 0: unknown, or none */
@@ -32,6 +33,7 @@ enum threshold_reason {
     THRESHOLD_NONE,
     THRESHOLD_UNBUILT,
     THRESHOLD_LOST,
+    THRESHOLD_OLDER,    /* the database is in an earlier state than the last rebuild has read */
     THRESHOLD_OVERFLOW, /* it has more than one layer */
     THRESHOLD_DEAD,     /* many of its keys have no row any more */
     THRESHOLD_TOTAL,
@@ -39,13 +41,25 @@ enum threshold_reason {
     THRESHOLD_SCHEDULE
 };
 
-enum { THRESHOLD_DEAD_LOOKS = 2 };
+enum { THRESHOLD_DEAD_LOOKS = 2, THRESHOLD_OLDER_LOOKS = 2 };
 
 /* Counts consecutive looks with too many dead keys; zero-initialise. */
 struct threshold_dead {
     uint64_t generation, look;
     unsigned looks;
 };
+
+/* Counts consecutive looks at a database that went back; zero-initialise. */
+struct threshold_older {
+    uint64_t read_upto, look;
+    unsigned looks;
+};
+
+/* Return at how many consecutive looks the database had given ids to fewer transactions (@given; 0: unknown)
+ * than the last rebuild has read (@read_upto): it may have rows again that were deleted before. @look numbers
+ * the looks, from 1. The last look before a rebuild ended does not count, nor does one that was alone: `dsn`
+ * may lead elsewhere for a moment. */
+unsigned threshold_older_look(struct threshold_older *o, uint64_t given, uint64_t read_upto, uint64_t look);
 
 /* Keys of the current generation without a row in the source: the difference of both counts. */
 uint64_t threshold_dead_keys(const struct threshold_input *in);
@@ -65,9 +79,9 @@ unsigned threshold_dead_look(struct threshold_dead *d, const struct threshold_in
 enum threshold_reason threshold_evaluate(const struct threshold_input *in, char *text, size_t text_size);
 
 /* True if an expansion for @reason must wait until @window opens. A filter that works well enough may be
- * restricted to certain hours. No wait if the filter cannot answer "absent" (unbuilt or lost), is over its
- * planned capacity (it has more layers), or would be by then (@items_per_second: see
- * window_growth_note()). */
+ * restricted to certain hours. No wait if the filter cannot answer "absent" (unbuilt or lost) or may answer
+ * it wrongly (older), is over its planned capacity (it has more layers), or would be by then
+ * (@items_per_second: see window_growth_note()). */
 bool threshold_waits(enum threshold_reason reason, const struct threshold_input *in,
                      const struct window *window, double items_per_second, time_t now);
 
@@ -80,7 +94,7 @@ uint64_t threshold_retry_at(uint64_t finished_ms, uint64_t wait_ms, uint64_t now
  * that begins in the future was noted by a clock that was ahead, and does not count. */
 bool threshold_has_served(uint64_t expanded_ms, time_t due, time_t now);
 
-/* "unbuilt", "lost", "overflow", "dead", "total", "bytes", "schedule". */
+/* "unbuilt", "lost", "older", "overflow", "dead", "total", "bytes", "schedule". */
 const char *threshold_name(enum threshold_reason reason);
 
 /* The highest false-positive rate of @g with all layers full: the sum of the layers' rates. */

@@ -17,6 +17,7 @@ static void unknown(struct filter_state *w)
     w->dead = (struct threshold_dead){.looks = 0};
     w->note.rows = (struct source_rows){.by = SOURCE_ROWS_GUESSED};
     w->note.rows_ms = 0;
+    w->given = 0;
 }
 
 static uint64_t hash_texts(const char *const *texts, size_t count)
@@ -58,6 +59,7 @@ static void take(struct filter_state *w, const struct source_facts *found)
         w->looks++;
         w->note.rows = found->rows;
         w->note.rows_ms = found->at_ms;
+        w->given = found->given;
     } else {
         unknown(w);
     }

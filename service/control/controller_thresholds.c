@@ -39,19 +39,20 @@ struct last_job {
     uint64_t expanded_ms;                    /* when the last expansion began */
     uint64_t bytes_generation;               /* made because of the memory threshold; 0: none */
     uint64_t dead_generation, dead_at_build; /* of the last one that was built */
+    uint64_t swept;                          /* rows of transactions before this id were read; 0: unknown */
 };
 
 static enum err last_job(struct controller *k, struct last_job *last, struct error *e)
 {
-    uint64_t *const numbers[] = {&last->finished_ms, &last->expanded_ms, &last->bytes_generation,
-                                 &last->dead_generation, &last->dead_at_build};
+    uint64_t *const numbers[] = {&last->finished_ms,     &last->expanded_ms,   &last->bytes_generation,
+                                 &last->dead_generation, &last->dead_at_build, &last->swept};
     enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
     redisReply *reply;
     *last = (struct last_job){.running = false};
     enum err code = sync_client_filter_command(
         k->redis, &k->handle.names, "job",
-        "HMGET %b state finished_ms expanded_ms bytes_generation dead_generation dead_at_build error_code "
-        "trigger",
+        "HMGET %b state finished_ms expanded_ms bytes_generation dead_generation dead_at_build swept "
+        "error_code trigger",
         &reply, e);
     if (code != ERR_OK)
         return code;
@@ -169,6 +170,7 @@ void controller_look_at_thresholds(struct controller *k, struct filter_state *w,
     time_t due = schedule_was_due(w, c, now);
     struct threshold_input in = input_of(w, c, &k->view, items, lost, &last);
     in.schedule_due = due != 0;
+    in.older_looks = threshold_older_look(&w->older, w->given, last.swept, w->looks);
     in.dead_looks = threshold_dead_look(&w->dead, &in, g->number, w->looks);
     w->note.growth = window_growth_note(&w->growth, g->number,
                                         items > in.source_rows ? items : in.source_rows, clock_mono_us());

@@ -59,7 +59,9 @@ struct filter_state {
     uint64_t look_source;     /* the source of the look, as @source */
     uint64_t rows_at;         /* when a look was last requested */
     uint64_t looks;           /* number of replies from the source */
+    uint64_t given;           /* as in struct source_facts, at the last look; 0: unknown */
     struct threshold_dead dead;
+    struct threshold_older older;
     uint64_t seen;        /* incarnation of the last view seen; 0: none */
     uint64_t dropped;     /* last incarnation that was deleted */
     uint64_t round;       /* the controller's round in which it was last examined */

@@ -3,7 +3,9 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/clock.h"
+#include "base/number.h"
 
 struct sources {
     struct mailbox *controller; /* is woken */
@@ -42,6 +44,7 @@ static void look_at_table(struct sources *t, const struct source_look *l, struct
     struct source_config config = sources_config(l->config, l->filter);
     config.watch = (struct source_watch){end_at_stop, t};
     struct source *source = NULL;
+    char horizon[SOURCE_HORIZON_MAX] = "";
     *out = (struct source_facts){.code = ERR_OK};
     out->code = source_open(&source, &config, (unsigned)l->config->postgres_timeout_ms, &out->error);
     if (out->code == ERR_UNREACHABLE || out->code == ERR_TIMEOUT) {
@@ -52,6 +55,10 @@ static void look_at_table(struct sources *t, const struct source_look *l, struct
         out->code = source_check(source, &out->error);
     if (out->code == ERR_OK)
         out->code = source_rows_look(source, &out->rows, &out->error);
+    if (out->code == ERR_OK)
+        out->code = source_horizon(source, horizon, &out->error);
+    if (out->code == ERR_OK && !number_u64(horizon, strlen(horizon), &out->given))
+        out->given = 0;
     source_close(source);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_FILTERS_SOURCES_H
 #define SERVICE_FILTERS_SOURCES_H
-/* A thread that examines the tables of filters one after another: whether they are valid sources, and how
- * many rows they have. The controller requests a look and goes on. A database that hangs delays only later
- * looks, each by at most [postgres] timeout. */
+/* A thread that examines the tables of filters one after another: whether they are valid sources, how many
+ * rows they have, and how far the database is. The controller requests a look and goes on. A database that
+ * hangs delays only later looks, each by at most [postgres] timeout. */
 #include "base/mailbox.h"
 #include "service/config/config.h"
 #include "migrate/source/source.h"
@@ -15,6 +15,7 @@ struct source_look;
 struct source_facts {
     enum err code; /* the first failure; ERR_OK: everything was found */
     struct source_rows rows;
+    uint64_t given; /* transactions have got ids below this one */
     uint64_t at_ms; /* wall clock */
     struct error error;
 };

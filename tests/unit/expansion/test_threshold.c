@@ -42,6 +42,35 @@ static void test_threshold_evaluate__wants_one_layer_where_there_are_several(voi
     assert_reason(in, THRESHOLD_LOST, "1 shard was lost");
 }
 
+static void test_threshold_evaluate__reads_a_database_again_that_went_back(void **state)
+{
+    (void)state;
+    struct threshold_input in = calm();
+    in.older_looks = THRESHOLD_OLDER_LOOKS - 1;
+    assert_reason(in, THRESHOLD_NONE, "untouched");
+    in.older_looks++;
+    in.layers = 2;
+    assert_reason(in, THRESHOLD_OLDER,
+                  "the database is in an earlier state than the last rebuild has read, or is another one");
+}
+
+static void test_threshold_older_look__counts_looks_behind_the_rebuild(void **state)
+{
+    (void)state;
+    struct threshold_older o = {0};
+    assert_int_equal(threshold_older_look(&o, 800, 900, 5), 0); /* it may be from before the rebuild ended */
+    assert_int_equal(threshold_older_look(&o, 800, 900, 5), 0);
+    assert_int_equal(threshold_older_look(&o, 800, 900, 6), 1);
+    assert_int_equal(threshold_older_look(&o, 800, 900, 6), 1);
+    assert_int_equal(threshold_older_look(&o, 801, 900, 7), 2);
+    assert_int_equal(threshold_older_look(&o, 900, 900, 8), 0);
+    assert_int_equal(threshold_older_look(&o, 800, 900, 9), 1);
+    assert_int_equal(threshold_older_look(&o, 0, 900, 10), 0); /* the last look failed */
+    assert_int_equal(threshold_older_look(&o, 800, 900, 11), 1);
+    assert_int_equal(threshold_older_look(&o, 800, 850, 12), 0); /* another rebuild */
+    assert_int_equal(threshold_older_look(&o, 800, 0, 13), 0);   /* none is known */
+}
+
 static void test_threshold_evaluate__fires_at_the_ratio_and_not_below(void **state)
 {
     (void)state;
@@ -241,6 +270,7 @@ static void test_threshold_name__has_a_name_for_each_reason(void **state)
     assert_string_equal(threshold_name(THRESHOLD_NONE), "none");
     assert_string_equal(threshold_name(THRESHOLD_UNBUILT), "unbuilt");
     assert_string_equal(threshold_name(THRESHOLD_LOST), "lost");
+    assert_string_equal(threshold_name(THRESHOLD_OLDER), "older");
     assert_string_equal(threshold_name(THRESHOLD_OVERFLOW), "overflow");
     assert_string_equal(threshold_name(THRESHOLD_DEAD), "dead");
     assert_string_equal(threshold_name(THRESHOLD_TOTAL), "total");
@@ -279,6 +309,7 @@ static void test_threshold_waits__not_with_a_filter_that_cannot_say_no(void **st
     (void)state;
     assert_false(waits(THRESHOLD_UNBUILT, 10, 0, 0, NOW));
     assert_false(waits(THRESHOLD_LOST, 10, 0, 0, NOW));
+    assert_false(waits(THRESHOLD_OLDER, 10, 0, 0, NOW));
 }
 
 static void test_threshold_waits__not_with_a_filter_that_has_further_layers(void **state)
@@ -334,6 +365,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threshold_evaluate__finds_no_reason_in_a_calm_filter),
         cmocka_unit_test(test_threshold_evaluate__wants_one_layer_where_there_are_several),
+        cmocka_unit_test(test_threshold_evaluate__reads_a_database_again_that_went_back),
+        cmocka_unit_test(test_threshold_older_look__counts_looks_behind_the_rebuild),
         cmocka_unit_test(test_threshold_evaluate__fires_at_the_ratio_and_not_below),
         cmocka_unit_test(test_threshold_evaluate__counts_the_rows_of_the_source),
         cmocka_unit_test(test_threshold_dead_keys__are_the_items_that_are_more_than_the_rows),
