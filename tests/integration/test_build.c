@@ -92,6 +92,37 @@ static void test_build_flush__forgets_nothing_where_redis_does_not_answer(void *
                     4500); /* each key counts once, or as often as it was spilled */
 }
 
+static uint32_t shard_of(uint64_t number)
+{
+    struct key_place place;
+    hash_block(&builds.builder->shape.layers[0].geometry, builds_hash(number), &place);
+    return place.shard;
+}
+
+/* Three shards of one node, and then one of a node that cannot be connected to, are under way where a flush
+ * fails. */
+static void test_build_flush__takes_nothing_of_a_failed_one_for_written(void **state)
+{
+    uint64_t keys[500];
+    unsigned count = 0;
+    builds_make(builds_options(state));
+    assert_true(builds_shards() >= 6);
+    for (uint64_t n = 0; n < sizeof(keys) / sizeof(keys[0]); n++) {
+        uint32_t shard = shard_of(n);
+        if (shard % 2 != 0 && shard < 5)
+            continue;
+        builds_put(0, n, 1);
+        keys[count++] = n;
+    }
+    stop_node();
+    flush_in_vain();
+    flush_in_vain(); /* without a connection */
+    process_signal(&log_servers.redis[1].process, SIGCONT);
+    builds_flush();
+    for (unsigned i = 0; i < count; i++)
+        builds_all_there(keys[i], 1);
+}
+
 static void test_build_flush__forgets_nothing_where_a_shard_is_lost(void **state)
 {
     builds_make(builds_options(state));
@@ -229,6 +260,7 @@ int main(void)
         BOTH(test_build_flush__of_nothing_does_nothing),
         BOTH(test_build_take_count__counts_new_keys),
         BOTH(test_build_flush__forgets_nothing_where_redis_does_not_answer),
+        MEMORY(test_build_flush__takes_nothing_of_a_failed_one_for_written),
         BOTH(test_build_flush__forgets_nothing_where_a_shard_is_lost),
         BOTH(test_build_flush__forgets_nothing_where_a_block_has_another_tag),
         BOTH(test_build_flush__forgets_nothing_where_redis_refuses),

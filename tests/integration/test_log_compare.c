@@ -160,6 +160,17 @@ static void test_compare__takes_no_shard_of_another_era(void **state)
     gives(ERR_FENCED, compare_load(c, &e), e);
 }
 
+/* Whoever made it again was late, and it is empty. */
+static void test_compare__takes_no_shard_of_an_earlier_token(void **state)
+{
+    struct error e = {""};
+    builds();
+    a.builder->shape.layers[0].token = a.builder->fold.token.number + 1;
+    compares(state);
+    gives(ERR_LOST, compare_load(c, &e), e);
+    assert_non_null(strstr(e.text, "was made under token"));
+}
+
 static void test_log_input__needs_positions(void **state)
 {
     struct error e = {""};
@@ -204,6 +215,7 @@ int main(void)
         SPILLED_TOO(test_compare__refuses_a_lane_that_was_trimmed_past_it),
         LOG_TEST(test_compare__names_a_shard_that_is_lost),
         LOG_TEST(test_compare__takes_no_shard_of_another_era),
+        LOG_TEST(test_compare__takes_no_shard_of_an_earlier_token),
         LOG_TEST(test_log_input__needs_positions),
         LOG_TEST(test_log_shards__are_those_of_one_generation_of_one_filter),
     };

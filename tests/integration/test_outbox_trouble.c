@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "tests/integration/outboxes.h"
+#include "tests/lib/proxy.h"
 
 enum { TIMEOUT_MS = 10000, WRITERS = 4, WRITES = 300, READERS = 2, READ_ROWS = 30000 };
 
@@ -435,6 +436,59 @@ static void test_outbox__of_a_machine_that_is_gone_is_free_within_a_minute(void 
     assert_true(seconds > 0 && seconds <= 30);
 }
 
+struct claimer {
+    struct outbox *outbox;
+    bool others;
+    enum err code;
+    struct error e;
+};
+
+static void *claim(void *arg)
+{
+    struct claimer *c = arg;
+    c->code = outbox_claim(c->outbox, 1, &c->others, &c->e);
+    return NULL;
+}
+
+/* Each looks before the other one has said anything. */
+static void test_outbox_claim__refuses_one_of_two_at_one_moment(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    database_run(pg, "CREATE TABLE claimed (id int PRIMARY KEY, code text)");
+    outboxes_install(p, &(struct outboxes_setup){.table = "claimed", .outbox = "of_claimed"});
+    struct proxy *proxy;
+    unsigned route;
+    uint16_t port;
+    char dsn[96];
+    struct claimer c = {0};
+    struct error e = {0};
+    pthread_t thread;
+    bool others = true;
+    must(proxy_start(&proxy, &e), &e);
+    must(proxy_add(proxy, WIRE_POSTGRES, p->port, &route, &port, &e), &e);
+    (void)snprintf(dsn, sizeof(dsn), "postgresql://postgres@127.0.0.1:%u/postgres", (unsigned)port);
+    proxy_count_as_job(proxy, "claimer");
+    proxy_count_only(proxy, "pg_advisory_lock_shared");
+    proxy_count(proxy, "postgres", 1, PROXY_BEFORE);
+    const struct outbox_options options = {
+        .dsn = dsn, .application = "claimer", .outbox = "of_claimed", .timeout_ms = TIMEOUT_MS};
+    must(outbox_open(&c.outbox, &options, &e), &e);
+    struct outbox *o = outboxes_open(p, "of_claimed", NULL);
+    assert_int_equal(pthread_create(&thread, NULL, claim, &c), 0);
+    assert_true(proxy_await_held(proxy, TIMEOUT_MS)); /* it has looked */
+    must(outbox_claim(o, 2, &others, &e), &e);
+    assert_false(others);
+    proxy_release(proxy, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(c.code, ERR_CONFIG);
+    assert_true(c.others);
+    outbox_close(c.outbox);
+    outbox_close(o);
+    proxy_stop(proxy);
+    PQfinish(pg);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -448,6 +502,7 @@ int main(void)
         cmocka_unit_test(test_outbox__that_is_truncated_or_rewritten_under_its_reader_gives_every_row),
         cmocka_unit_test(test_outbox__gives_every_row_of_many_writers),
         cmocka_unit_test(test_outbox__has_room_for_two_readers),
+        cmocka_unit_test(test_outbox_claim__refuses_one_of_two_at_one_moment),
         cmocka_unit_test(test_outbox__of_a_machine_that_is_gone_is_free_within_a_minute),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);
