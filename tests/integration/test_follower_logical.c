@@ -36,12 +36,10 @@ static void test_logical__explicit_ids_and_changed_keys_follow(void **state)
     following_soon(0, 900000001, 2);
 }
 
-/* A commit that waits for a synchronous standby is in the WAL before its rows are visible. */
-static void test_logical__a_row_that_is_not_visible_yet_is_awaited(void **state)
+/* Have @count rows come in one transaction that waits for a synchronous standby: it is in the WAL before its
+ * rows are visible. */
+static PGconn *insert_unseen(uint64_t first, uint64_t count)
 {
-    (void)state;
-    following_running(0);
-    uint64_t first = following_numbers(10);
     PGconn *waits = PQconnectdb(following.postgres.dsn);
     fixture_sql(waits, "SET synchronous_commit = on");
     fixture_sql(following.db, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
@@ -51,20 +49,58 @@ static void test_logical__a_row_that_is_not_visible_yet_is_awaited(void **state)
     (void)snprintf(
         sql, sizeof(sql),
         "INSERT INTO short_link (code, url) SELECT 'c' || n, 'u' FROM generate_series(%llu, %llu) n",
-        (unsigned long long)first, (unsigned long long)first + 9);
+        (unsigned long long)first, (unsigned long long)(first + count - 1));
     assert_int_equal(PQsendQuery(waits, sql), 1);
     clock_sleep_us(2000 * 1000);
-    uint64_t present = 0;
-    struct error e = {""};
-    must(client_mexists(&following.client[0], FILTER, fixture_code, first, 10, &present, NULL, &e), e);
-    assert_int_equal(present, 0);
+    return waits;
+}
+
+static void let_be_seen(PGconn *waits)
+{
     fixture_sql(following.db, "SET synchronous_commit = local");
     fixture_sql(following.db, "ALTER SYSTEM RESET synchronous_standby_names");
     fixture_sql(following.db, "SELECT pg_reload_conf()");
     for (PGresult *r; (r = PQgetResult(waits)) != NULL; PQclear(r))
         assert_int_equal(PQresultStatus(r), PGRES_COMMAND_OK);
     PQfinish(waits);
+}
+
+static void test_logical__a_row_that_is_not_visible_yet_is_awaited(void **state)
+{
+    (void)state;
+    following_running(0);
+    uint64_t first = following_numbers(10);
+    PGconn *waits = insert_unseen(first, 10);
+    uint64_t present = 0;
+    struct error e = {""};
+    must(client_mexists(&following.client[0], FILTER, fixture_code, first, 10, &present, NULL, &e), e);
+    assert_int_equal(present, 0);
+    let_be_seen(waits);
     following_soon(0, first, 10);
+}
+
+/* It has the build's question in the middle of many rows. */
+static void test_logical__a_build_waits_for_earlier_rows(void **state)
+{
+    enum { MANY = 60000 };
+    (void)state;
+    struct error e = {""};
+    char by[32];
+    following_running(0);
+    fixture_ask(&following, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&following, 0, "job_step", "hold");
+    uint64_t first = following_numbers(MANY);
+    PGconn *waits = insert_unseen(first, MANY);
+    fixture_ask(&following, 0, "TB.CUTOVER " FILTER);
+    fixture_wait(&following, 0, "job_waiting_for", "the follower to add what is committed");
+    clock_sleep_us(1000 * 1000); /* until it has seen the question */
+    let_be_seen(waits);
+    fixture_wait(&following, 0, "phase", "SWITCHED");
+    fixture_all_present(&following, 0, first, MANY);
+    must(client_status(&following.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
+    assert_string_equal(by, "follower");
+    fixture_ask(&following, 0, "TB.FINISH " FILTER);
+    fixture_wait(&following, 0, "job_state", "done");
 }
 
 static void test_logical__a_build_relies_on_the_tail(void **state)
@@ -515,6 +551,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_logical__a_row_that_is_not_visible_yet_is_awaited),
         cmocka_unit_test(following_test_each_phase),
         cmocka_unit_test(test_logical__a_build_relies_on_the_tail),
+        cmocka_unit_test(test_logical__a_build_waits_for_earlier_rows),
         cmocka_unit_test(following_test_rows_keep_coming),
         cmocka_unit_test(following_test_owner_killed),
         cmocka_unit_test(following_test_redis_restarted),

@@ -50,6 +50,34 @@ static void test_outbox__a_build_relies_on_the_tail(void **state)
     free(left);
 }
 
+/* It has the build's question in the middle of many rows. */
+static void test_outbox__a_build_waits_for_earlier_rows(void **state)
+{
+    enum { MANY = 60000 };
+    (void)state;
+    struct error e = {""};
+    char by[32];
+    following_running(0);
+    fixture_ask(&following, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&following, 0, "job_step", "hold");
+    PGconn *writer = PQconnectdb(following.postgres.dsn);
+    uint64_t first = following_numbers(MANY);
+    fixture_sql(writer, "BEGIN");
+    fixture_insert(writer, first, MANY);
+    fixture_sql(writer, "LOCK TABLE link_outbox IN ACCESS EXCLUSIVE MODE"); /* who reads it waits */
+    fixture_ask(&following, 0, "TB.CUTOVER " FILTER);
+    fixture_wait(&following, 0, "job_waiting_for", "the follower to add what is committed");
+    clock_sleep_us(1000 * 1000); /* until it has seen the question */
+    fixture_sql(writer, "COMMIT");
+    PQfinish(writer);
+    fixture_wait(&following, 0, "phase", "SWITCHED");
+    fixture_all_present(&following, 0, first, MANY);
+    must(client_status(&following.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
+    assert_string_equal(by, "follower");
+    fixture_ask(&following, 0, "TB.FINISH " FILTER);
+    fixture_wait(&following, 0, "job_state", "done");
+}
+
 /* Triggers that were off for a while, as for a bulk load, and are on again when the build asks. */
 static void test_outbox__triggers_that_were_off_are_not_relied_on(void **state)
 {
@@ -437,6 +465,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_outbox__explicit_ids_and_changed_keys_follow),
         cmocka_unit_test(following_test_each_phase),
         cmocka_unit_test(test_outbox__a_build_relies_on_the_tail),
+        cmocka_unit_test(test_outbox__a_build_waits_for_earlier_rows),
         cmocka_unit_test(test_outbox__is_followed_while_a_build_relies_on_it),
         cmocka_unit_test(test_outbox__triggers_that_were_off_are_not_relied_on),
         cmocka_unit_test(test_outbox__that_is_made_again_is_noticed),
