@@ -34,9 +34,10 @@ static const char *const moment_names[] = {"before", "after", "late"};
 static const char any[] = "", page[] = "ARGV[i + 1]", answer[] = "local least = tonumber(ARGV[4])";
 
 /* What a server is replaced by: one with all its data, with those of some requests before, with none, with
- * those of the filter that was deleted before this one. */
-enum data { CONNECTIONS_ALONE, SAME, OLDER, EMPTY, EARLIER };
-static const char *const data_names[] = {"", "the same data", "older data", "no data", "an earlier filter"};
+ * those of the filter that was deleted before this one; or that of another node. */
+enum data { CONNECTIONS_ALONE, SAME, OLDER, EMPTY, EARLIER, ANOTHER_NODE };
+static const char *const data_names[] = {"",        "the same data",     "older data",
+                                         "no data", "an earlier filter", "another node"};
 
 /* What follows, some requests later: nothing; the connections break; the other node's server is replaced,
  * too; the address leads back. */
@@ -50,6 +51,8 @@ static struct fault {
     const char *counts;
     enum data data;
     unsigned nodes; /* bits: which ones */
+    unsigned by;    /* how far the node behind them is whose server they lead to */
+    unsigned on;    /* bits: where a build has its shards */
     unsigned older; /* requests; 0: when the step began */
     enum next next;
     unsigned second; /* requests behind the first one */
@@ -79,17 +82,21 @@ static bool hold(uint64_t n, enum moment moment, const char *counts, uint64_t us
 
 static void copy_all(void)
 {
-    for (unsigned i = 0; i < BREAKS_NODES; i++)
+    for (unsigned i = 0; i < breaks.nodes; i++)
         failed = !swap_copy(&breaks.node[i]) || failed;
 }
 
 static void replace_servers(unsigned nodes)
 {
-    for (unsigned i = 0; i < BREAKS_NODES; i++)
+    for (unsigned i = 0; i < breaks.nodes; i++)
         if ((nodes >> i & 1) != 0)
             swap_hush(&breaks.node[i]);
-    for (unsigned i = 0; i < BREAKS_NODES; i++)
+    for (unsigned i = 0; i < breaks.nodes; i++)
         if ((nodes >> i & 1) != 0) {
+            if (fault.data == ANOTHER_NODE) {
+                swap_astray(&breaks.node[i], &breaks.node[(i + fault.by) % breaks.nodes]);
+                continue;
+            }
             if (fault.data == SAME)
                 failed = !swap_copy(&breaks.node[i]) || failed;
             failed = !swap_over(&breaks.node[i]) || failed;
@@ -117,10 +124,10 @@ static void await_looks(void)
 
 static void lead_back(void)
 {
-    for (unsigned i = 0; i < BREAKS_NODES; i++)
+    for (unsigned i = 0; i < breaks.nodes; i++)
         if ((fault.nodes >> i & 1) != 0)
             swap_hush(&breaks.node[i]);
-    for (unsigned i = 0; i < BREAKS_NODES; i++)
+    for (unsigned i = 0; i < breaks.nodes; i++)
         if ((fault.nodes >> i & 1) != 0)
             swap_back(&breaks.node[i]);
 }
@@ -129,7 +136,7 @@ static void break_all(void)
 {
     proxy_count(breaks.proxy, "none", 0, PROXY_BEFORE);
     proxy_release(breaks.proxy, false);
-    for (unsigned i = 0; i < BREAKS_NODES; i++)
+    for (unsigned i = 0; i < breaks.nodes; i++)
         (void)proxy_reset(breaks.proxy, breaks.node[i].route, "a", false);
 }
 
@@ -183,7 +190,7 @@ static bool begin_break(void)
     bool ok = true;
     stop = false;
     broke = 0;
-    for (unsigned i = 0; i < BREAKS_NODES && fault.data != CONNECTIONS_ALONE; i++) {
+    for (unsigned i = 0; i < breaks.nodes && fault.data != CONNECTIONS_ALONE; i++) {
         ok &= swap_prepare(&breaks.node[i]);
         if (fault.data == EMPTY)
             swap_forget(&breaks.node[i]);
@@ -206,8 +213,8 @@ static bool end_break(void)
 static bool delete_one(const char *pattern)
 {
     bool ok = false;
-    for (unsigned i = 0; i < BREAKS_NODES && !ok; i++) {
-        struct client *c = swap_client(&breaks.node[(fault.n + i) % BREAKS_NODES]);
+    for (unsigned i = 0; i < breaks.nodes && !ok; i++) {
+        struct client *c = swap_client(&breaks.node[(fault.n + i) % breaks.nodes]);
         redisReply *r = client_command(c, "KEYS %s", pattern);
         ok = r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements > 0;
         if (ok)
@@ -221,7 +228,7 @@ static bool change_id(void)
 {
     struct error e = {""};
     bool ok = true;
-    for (unsigned i = 0; i < BREAKS_NODES; i++)
+    for (unsigned i = 0; i < breaks.nodes; i++)
         if (fault.n % 3 == 2 || fault.n % 3 == i)
             ok &= breaks_said(client_ok(swap_client(&breaks.node[i]), &e, "DEBUG CHANGE-REPL-ID"), &e);
     return ok;
@@ -263,7 +270,7 @@ static bool step(void)
     log_set_folding(breaks.member.control, true);
     uint64_t began = clock_mono_us();
     if (ok && breaks_is("build"))
-        ok = breaks_build(&breaks.a, fault.data != CONNECTIONS_ALONE && fault.n % 3 == 0);
+        ok = breaks_build(&breaks.a, fault.on, fault.data != CONNECTIONS_ALONE && fault.n % 3 == 0);
     if (ok && breaks_is("leave"))
         ok = leave_and_come();
     if (ok && breaks_is("drop")) {
@@ -278,8 +285,9 @@ static bool step(void)
     }
     /* Mostly nothing is added meanwhile: a later entry in a shard that was passed over has it taken over
      * again. */
+    const unsigned all = (1U << breaks.nodes) - 1;
     const bool adds = fault.n % (breaks.swaps ? 2 : 4) == 0 || breaks_is("grow") || breaks_is("build");
-    bool waits = true, comes = fault.data != CONNECTIONS_ALONE && fault.nodes != 3;
+    bool waits = true, comes = fault.data != CONNECTIONS_ALONE && fault.nodes != all;
     while (ok && waits) {
         uint64_t us = clock_mono_us() - began;
         if (adds)
@@ -303,9 +311,9 @@ static bool step(void)
 
 static bool begin(struct error *e)
 {
-    char list[2][256] = {"", ""};
+    char list[2][384] = {"", ""};
     enum err code = proxy_start(&breaks.proxy, e);
-    for (unsigned i = 0; i < BREAKS_NODES && code == ERR_OK; i++) {
+    for (unsigned i = 0; i < breaks.nodes && code == ERR_OK; i++) {
         code = swap_start(&breaks.node[i], breaks.proxy, e);
         for (unsigned k = 0; k < 2; k++) {
             size_t length = strlen(list[k]);
@@ -335,9 +343,10 @@ static void tell_step(const char *what, unsigned done)
 {
     (void)fprintf(stderr,
                   "%s: %s: %s request %" PRIu64
-                  " %s (nodes %x, %u requests older, layout %d)%s, %u later; step %u\n",
+                  " %s (nodes %x, by %u, %u requests older, layout %d, builds on %x)%s, %u later; step %u\n",
                   breaks.kind, what, moment_names[fault.moment], fault.n, data_names[fault.data], fault.nodes,
-                  fault.older, (int)breaks.layout, next_names[fault.next], fault.second, done);
+                  fault.by, fault.older, (int)breaks.layout, fault.on, next_names[fault.next], fault.second,
+                  done);
 }
 
 static bool run_step(unsigned done)
@@ -390,11 +399,14 @@ static uint64_t draw(uint64_t *state, uint64_t below)
 
 static void choose(uint64_t *state, unsigned done, uint64_t requests, bool has_earlier)
 {
-    enum { STRIDE = 13, OLDER_MOST = 40, SECONDS = 60, LATE_MOST_US = 30000 };
+    enum { STRIDE = 13, OLDER_MOST = 40, SECONDS = 60, LATE_MOST_US = 30000, ODDS = 5 };
+    const unsigned all = (1U << breaks.nodes) - 1;
     fault = (struct fault){.n = 1 + done * (uint64_t)STRIDE % requests, .counts = any};
     fault.moment = (enum moment)draw(state, MOMENTS);
-    fault.data = (enum data)(SAME + draw(state, EMPTY));
-    fault.nodes = 1 + (unsigned)draw(state, 3);
+    fault.data = draw(state, ODDS) == 0 ? ANOTHER_NODE : (enum data)(SAME + draw(state, EMPTY));
+    fault.nodes = 1 + (unsigned)draw(state, all);
+    fault.by = 1 + (unsigned)draw(state, breaks.nodes - 1);
+    fault.on = (unsigned)draw(state, 2) * (1 + (unsigned)draw(state, all));
     fault.next = (enum next)draw(state, NEXTS);
     fault.second = 1 + (unsigned)draw(state, SECONDS);
     fault.late_us = 1000 + draw(state, LATE_MOST_US);
@@ -403,10 +415,16 @@ static void choose(uint64_t *state, unsigned done, uint64_t requests, bool has_e
         fault.data = EARLIER;
     if (fault.data != OLDER || fault.older >= fault.n)
         fault.older = 0;
-    if (fault.nodes == 3 && fault.next == OTHER_NODE)
+    if (fault.nodes == all && fault.next == OTHER_NODE)
         fault.next = NOTHING;
+    /* Where home has neither lane nor shards, and leads back together with one that has: limits.md. */
+    if (breaks.layout >= HOME_APART && (fault.nodes & 1) != 0 && fault.nodes != 1) {
+        fault.nodes = 1;
+        fault.next = fault.next == OTHER_NODE ? NOTHING : fault.next;
+    }
     /* What home has lost is not made again. */
-    if (fault.data == EARLIER || (fault.data == EMPTY && (fault.nodes != 2 || fault.next == OTHER_NODE)))
+    const bool home = (fault.nodes & 1) != 0 || fault.next == OTHER_NODE;
+    if (fault.data == EARLIER || fault.data == ANOTHER_NODE || (fault.data == EMPTY && home))
         fault.next = BACK;
 }
 
@@ -449,6 +467,7 @@ int main(int argc, char **argv)
     enum { KINDS = sizeof(kinds) / sizeof(kinds[0]), BREAK_KINDS = 7 };
     struct error e = {""};
     breaks.swaps = argc > 1 && strcmp(argv[1], "swaps") == 0;
+    breaks.nodes = breaks.swaps ? BREAKS_NODES_MAX : 2;
     argc -= breaks.swaps;
     argv += breaks.swaps;
     unsigned steps = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : breaks.swaps ? SWAPS : STEPS;
@@ -463,7 +482,7 @@ int main(int argc, char **argv)
     }
     sync_client_free(breaks.link);
     proxy_stop(breaks.proxy);
-    for (unsigned i = 0; i < BREAKS_NODES; i++)
+    for (unsigned i = 0; i < breaks.nodes; i++)
         swap_fini(&breaks.node[i]);
     free(breaks.view);
     ledger_free(breaks.ledger);

@@ -11,19 +11,22 @@
 #include "shard/view/log_view.h"
 
 enum {
-    BREAKS_NODES = 2,
+    BREAKS_NODES_MAX = 3,
     BREAKS_KEYS = 2000,
     BREAKS_TIMEOUT_MS = 2000,
     BREAKS_END_US = 20000 * 1000,
     BREAKS_LOOK_US = 1000
 };
 
-/* Where the filter lies. With one lane, as in the service, adds of keys that are there append nothing. */
-enum layout { TWO_LANES, ONE_LANE, HOME_APART, LAYOUTS };
+/* Where the filter lies: two lanes, on the first two nodes; one, on the first; lane and shards on the second;
+ * the lane on the second, and shards there and on the third, or there alone. With one lane, as in the
+ * service, adds of keys that are there append nothing. */
+enum layout { TWO_LANES, ONE_LANE, HOME_APART, LANE_APART, ALL_APART, LAYOUTS };
 
 struct breaks {
     const char *kind;
-    struct swap_node node[BREAKS_NODES];
+    unsigned nodes; /* that are there */
+    struct swap_node node[BREAKS_NODES_MAX];
     struct proxy *proxy;
     struct nodes a, b; /* of the process whose connections break; of the others */
     struct names names;
@@ -60,8 +63,9 @@ bool breaks_open_other(const struct nodes *nodes);
 bool breaks_add(struct log_member *m, unsigned count);
 bool breaks_is_folded(void);
 bool breaks_wait_until_folded(uint64_t us);
-/* Build a generation from the acknowledged keys, and cut over. */
-bool breaks_build(const struct nodes *nodes, bool back);
+/* Build a generation from the acknowledged keys, and cut over. @on: bits of the nodes that get its shards; 0:
+ * those of before. */
+bool breaks_build(const struct nodes *nodes, unsigned on, bool back);
 bool breaks_newcomer_is_right(void);
 /* Whoever lives, and a new process, which only has the data in Redis, find all acknowledged keys. */
 bool breaks_all_is_there(void);

@@ -19,6 +19,7 @@ enum {
     SHARD_BYTES = 4096,
     LEASE = 120,
     GRACE_US = 400 * 1000,
+    WHERE = 128,  /* bytes of a list of nodes */
     CHECKS = 100, /* keys that the checker asks for at a time */
     AGAIN = 20,   /* keys that are added again */
     NEWCOMER_US = 50 * 1000,
@@ -70,7 +71,7 @@ static void tell_view(void)
     for (size_t i = 0; r != NULL && r->type == REDIS_REPLY_ARRAY && i + 1 < r->elements; i += 2)
         (void)fprintf(stderr, "  %s = %.120s\n", r->element[i]->str, r->element[i + 1]->str);
     freeReplyObject(r);
-    for (unsigned n = 0; n < BREAKS_NODES; n++) {
+    for (unsigned n = 0; n < breaks.nodes; n++) {
         r = client_command(swap_client(&breaks.node[n]), "EVAL %s 0", all_lanes);
         for (size_t i = 0; r != NULL && r->type == REDIS_REPLY_ARRAY && i < r->elements; i++)
             (void)fprintf(stderr, "  node %u: %s\n", n, r->element[i]->str);
@@ -168,6 +169,16 @@ static void tell_member(const char *who, struct log_member *m)
     (void)pthread_mutex_unlock(&m->lock);
 }
 
+static void tell_all(void)
+{
+    tell_member("member", &breaks.member);
+    if (breaks.has_other)
+        tell_member("other", &breaks.other);
+    if (breaks.has_checker)
+        tell_member("checker", &breaks.checker);
+    tell_view();
+}
+
 bool breaks_wait_until_folded(uint64_t us)
 {
     uint64_t until = clock_mono_us() + us;
@@ -179,10 +190,7 @@ bool breaks_wait_until_folded(uint64_t us)
     }
     if (!folded) {
         (void)fprintf(stderr, "  it is not folded\n");
-        tell_member("member", &breaks.member);
-        if (breaks.has_other)
-            tell_member("other", &breaks.other);
-        tell_view();
+        tell_all();
     }
     return folded;
 }
@@ -194,6 +202,8 @@ static bool wait_until_resident(struct log_member *m)
     bool resident = false;
     while (!resident && clock_mono_us() < until) {
         clock_sleep_us(BREAKS_LOOK_US);
+        if (breaks.swaps && breaks_load_view() && breaks.view->degraded)
+            return true; /* nobody has what is missing: a build heals it */
         control_status(m->control, &status);
         const struct log_generation_status *g = status.generation;
         resident = g[0].answers || g[1].answers;
@@ -203,8 +213,7 @@ static bool wait_until_resident(struct log_member *m)
     if (!resident) {
         (void)fprintf(stderr, "  not all shards come into memory\n");
         tell_member("who loads them", m);
-        tell_member("member", &breaks.member);
-        tell_view();
+        tell_all();
     }
     return resident;
 }
@@ -338,7 +347,8 @@ bool breaks_all_is_there(void)
     ok = (heals || judge(&never)) && ok;
     if (heals || (breaks.swaps && is_degraded())) { /* a build heals it */
         breaks.heals++;
-        ok = ok && breaks_build(&breaks.b, false) && breaks_wait_until_folded(BREAKS_END_US) && judge(&never);
+        ok = ok && breaks_build(&breaks.b, 0, false) && breaks_wait_until_folded(BREAKS_END_US) &&
+             judge(&never);
     }
     bool degraded = is_degraded();
     if (ok && never < BREAKS_KEYS - 20)
@@ -350,6 +360,17 @@ bool breaks_all_is_there(void)
 }
 
 /* --- the filter --- */
+
+/* 0: all of them. */
+static void list_nodes(unsigned bits, char out[WHERE])
+{
+    size_t length = 0;
+    out[0] = '\0';
+    for (unsigned i = 0; i < breaks.nodes; i++)
+        if ((bits >> i & 1) != 0)
+            length += (size_t)snprintf(out + length, WHERE - length, "%s127.0.0.1:%u", length == 0 ? "" : ",",
+                                       breaks.node[i].port);
+}
 
 /* Name the filter on all masters, so that no other one is taken for it. */
 static enum err enter(void *arg, bool was_left, bool *clean, struct error *e)
@@ -384,9 +405,9 @@ static enum err make(struct sync_client *l, struct error *e)
                              .enter = enter,
                              .leave = leave,
                              .arg = l};
-    char where[32] = "";
-    if (breaks.layout == HOME_APART)
-        (void)snprintf(where, sizeof(where), "127.0.0.1:%u", breaks.node[1].port);
+    static const unsigned on[LAYOUTS] = {[HOME_APART] = 2, [LANE_APART] = 6, [ALL_APART] = 2};
+    char where[WHERE];
+    list_nodes(on[breaks.layout], where);
     enum err code = placement_choose(&placement, sync_client_nodes(l), where, e);
     return code == ERR_OK ? log_make(l, &breaks.names, &o, &v, NULL, e) : code;
 }
@@ -443,6 +464,8 @@ bool breaks_open_all(void)
     bool ok = breaks_make(&breaks.b) && breaks_said(log_member_open(&breaks.member, &o, &e), &e);
     breaks.opened = ok;
     ok = ok && breaks_add(&breaks.member, BREAKS_KEYS) && wait_until_resident(&breaks.member);
+    if (ok && breaks.layout == ALL_APART)
+        ok = breaks_build(&breaks.b, 4, false);
     if (ok && (breaks_is("take") || breaks_is("build") || breaks_is("leave")))
         ok = breaks_open_other(&breaks.b);
     if (ok) {
@@ -464,15 +487,20 @@ void breaks_close_all(void)
     breaks.opened = breaks.has_other = false;
 }
 
-bool breaks_build(const struct nodes *nodes, bool back)
+bool breaks_build(const struct nodes *nodes, unsigned on, bool back)
 {
     struct error e = {""};
     struct sync_client *l = sync_client_new(nodes, BREAKS_TIMEOUT_MS, NULL);
-    const struct builder_options o = {.nodes = nodes, .names = &breaks.names, .ledger = breaks.ledger};
+    char where[WHERE];
+    list_nodes(on, where);
+    const struct builder_options o = {
+        .nodes = nodes, .names = &breaks.names, .ledger = breaks.ledger, .where = on == 0 ? NULL : where};
     enum err code = ERR_UNREACHABLE;
     uint64_t until = clock_mono_us() + BREAKS_END_US;
     while (code != ERR_OK && clock_mono_us() < until)
         code = builder_turn(&o, l, back, &e);
     sync_client_free(l);
+    if (code != ERR_OK)
+        tell_all();
     return breaks_said(code, &e);
 }

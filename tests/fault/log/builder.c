@@ -128,6 +128,13 @@ static enum err choose_shape(const struct turn *t, struct generation *out, struc
     const struct ledger *l = t->o->ledger;
     uint64_t keys = 0;
     *out = t->view->slot[t->view->current].shape;
+    if (t->o->where != NULL) {
+        struct placement placement;
+        enum err code = placement_choose(&placement, t->o->nodes, t->o->where, e);
+        if (code != ERR_OK)
+            return code;
+        placement_pin(&placement, t->o->nodes, out);
+    }
     if (!t->o->layers)
         return ERR_OK;
     for (unsigned i = 0; i < LEDGER_KEYS; i++)

@@ -12,7 +12,8 @@ struct builder_options {
     struct ledger *ledger;
     unsigned number;
     uint64_t seed;
-    bool layers; /* the generations that it builds have two layers, and grow soon */
+    bool layers;       /* the generations that it builds have two layers, and grow soon */
+    const char *where; /* list of the nodes of shards, as in placement_choose(); NULL: those of before */
 };
 
 /* Runs in a process of its own until the ledger's @stop. Returns the exit code. */

@@ -113,21 +113,29 @@ void swap_hush(struct swap_node *n)
     freeReplyObject(client_command(swap_client(n), "PING"));
 }
 
-static void lead_to_other(struct swap_node *n)
+static void lead_to(struct swap_node *n, uint16_t port)
 {
-    n->at ^= 1;
-    proxy_aim(n->proxy, n->route, n->redis[n->at].port);
+    proxy_aim(n->proxy, n->route, port);
     proxy_set(n->proxy, n->route, &(struct proxy_fault){0});
 }
 
 bool swap_over(struct swap_node *n)
 {
     bool ok = n->copy == NULL || restore(&n->client[n->at ^ 1], n->copy);
-    lead_to_other(n);
+    n->at ^= 1;
+    lead_to(n, n->redis[n->at].port);
     return ok;
+}
+
+void swap_astray(struct swap_node *n, const struct swap_node *other)
+{
+    n->astray = true;
+    lead_to(n, other->redis[other->at].port);
 }
 
 void swap_back(struct swap_node *n)
 {
-    lead_to_other(n);
+    n->at ^= !n->astray;
+    n->astray = false;
+    lead_to(n, n->redis[n->at].port);
 }

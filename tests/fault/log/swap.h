@@ -14,7 +14,8 @@ struct swap_node {
     uint16_t port; /* of the proxy */
     struct temp_redis redis[2];
     struct client client[2];
-    unsigned at;      /* the server that the address leads to */
+    unsigned at;      /* the server that the address leads to, */
+    bool astray;      /* unless it leads to that of another node */
     redisReply *copy; /* data that were taken; NULL: none */
 };
 
@@ -33,6 +34,8 @@ void swap_forget(struct swap_node *n);
 void swap_hush(struct swap_node *n);
 /* The address leads to the other server, which gets the copied data, if there are any. */
 bool swap_over(struct swap_node *n);
+/* The address leads to the server of another node. */
+void swap_astray(struct swap_node *n, const struct swap_node *other);
 /* The address leads to the former server again, whose data are as they were. */
 void swap_back(struct swap_node *n);
 #endif
