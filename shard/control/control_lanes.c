@@ -83,6 +83,18 @@ static bool is_to_give_up(struct control *c, unsigned i)
     return clock_mono_us() - l->gap_since >= GAP_GRACES * c->writer_grace_us;
 }
 
+/* True if this writer has seen the lane's node under another id: it answers the roll call for which others
+ * wait, also if nothing is asked of it, so that its reader has not met that id. Shards' nodes have writers
+ * read their lanes (control_follow_eras()), and a cluster's masters are shards' nodes. */
+static bool is_seen_elsewhere(const struct control *c, unsigned i)
+{
+    unsigned where = c->per_lane[i].stream.where;
+    if (!c->filter->registered || where >= sync_client_nodes(c->redis)->count)
+        return false;
+    const struct replication *node = replications_of_node(&c->eras.there, sync_client_name(c->redis, where));
+    return node != NULL && node->id != 0 && node->id != c->view->lane[i].era;
+}
+
 static enum err mend_lane(struct control *c, unsigned i, bool *changed, struct error *e)
 {
     enum err code = ERR_OK;
@@ -91,7 +103,8 @@ static enum err mend_lane(struct control *c, unsigned i, bool *changed, struct e
         code = replace(c, i, e);
     else if (is_to_give_up(c, i))
         code = roll_give_up_lane(&c->roll, c->view, i, e);
-    else if (is_to_mend(c, i, TAIL_ERA) || c->view->lane[i].era == 0 || somebody_has_answered(c->view, i))
+    else if (is_to_mend(c, i, TAIL_ERA) || c->view->lane[i].era == 0 || somebody_has_answered(c->view, i) ||
+             is_seen_elsewhere(c, i))
         code = call_roll(c, i, e);
     else
         *changed = false;

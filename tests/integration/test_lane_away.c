@@ -19,6 +19,7 @@ enum {
     SHORT_MS = 500,
     KEYS = 100,
     LOOKS = 30,
+    IDLE_US = 2500 * 1000, /* two looks, which read nothing any more */
     GUARD_US = 20 * 1000 * 1000
 };
 
@@ -31,14 +32,34 @@ static struct log_view *view;
 
 static const struct two_nodes two = {&server[HOME], &server[AWAY], &home, &nodes, &names, &l, &view};
 
-static int set_up(void **state)
+static int make(uint64_t capacity)
 {
     struct error e = {""};
-    (void)state;
     two_nodes_start(&two, NULL);
     must(names_init(&names, "tb", "f", 1, &e), e);
-    must(log_member_make(l, &names, 100 * KEYS, 2, 1024, &e), e);
+    must(log_member_make(l, &names, capacity, 2, 1024, &e), e);
     must(log_view_load(l, &names, view, &e), e);
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return make(100 * KEYS);
+}
+
+/* The only shard lies on the metadata node, which is the only node for shards. */
+static int set_up_small(void **state)
+{
+    char other[32], *at;
+    (void)state;
+    (void)make(KEYS);
+    redisReply *r = client_command(&home, "HGET tb:{f}:view generation1");
+    (void)snprintf(other, sizeof(other), ",127.0.0.1:%u", server[AWAY].port);
+    assert_non_null(at = strstr(r->str, other));
+    memmove(at, at + strlen(other), strlen(at + strlen(other)) + 1);
+    freeReplyObject(client_command(&home, "HSET tb:{f}:view generation1 %s", r->str));
+    freeReplyObject(r);
     return 0;
 }
 
@@ -174,6 +195,41 @@ static void test_a_lane_that_cannot_be_replaced__holds_up_no_lane_of_another_nod
     log_member_abandon(&m);
 }
 
+/* Its node gets another id. A writer of whom nothing is asked answers the roll call all the same, so that
+ * others go on. */
+static void test_a_lane_whose_node_has_no_shards__waits_for_no_idle_writer(void **state)
+{
+    struct error e = {""};
+    static struct log_member idle, checker;
+    struct client away;
+    uint8_t answer;
+    const struct log_member_options o = {
+        .nodes = &nodes, .names = &names, .memory = UINT64_MAX, .timeout_ms = REPLY_MS};
+    uint64_t key = log_members_key_of(view, AWAY, 2 * KEYS), until = clock_mono_us() + GUARD_US;
+    (void)state;
+    assert_int_equal(view->slot[view->current].shape.layers[0].geometry.shards, 1);
+    must(log_member_open(&idle, &o, &e), e);
+    must(log_member_open(&checker, &o, &e), e);
+    assert_int_equal(log_member_added(&idle, 0, KEYS / 2), KEYS / 2);
+    log_members_await_loaded(&idle);
+    log_members_await_loaded(&checker);
+    must(client_open(&away, server[AWAY].port, REPLY_MS, &e), e);
+    clock_sleep_us(IDLE_US);
+    /* Twice, so that the id does not tell of the one that they know. */
+    must(client_ok(&away, &e, "DEBUG CHANGE-REPL-ID"), e);
+    must(client_save(&away, &e), e);
+    client_close(&away);
+    temp_redis_kill(&server[AWAY]);
+    must(temp_redis_restart(&server[AWAY], true, &e), e);
+    while (log_member_check(&checker, key, 1, &answer, &e) != ERR_OK)
+        if (clock_mono_us() > until)
+            fail_msg("%s", e.text);
+    assert_int_equal(answer, KEY_ABSENT);
+    assert_int_equal(log_member_count(&checker, 0, KEYS / 2, KEY_PRESENT), KEYS / 2);
+    log_member_abandon(&checker);
+    log_member_abandon(&idle);
+}
+
 /* As above, and the node whose lane waits goes away, where the connections to the other one are made again.
  */
 static void test_a_node_that_goes_away_in_another_era__holds_up_no_lane_of_another(void **state)
@@ -206,6 +262,8 @@ int main(void)
             test_a_node_that_goes_away_in_another_era__holds_up_no_lane_of_another, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_node_that_is_away__holds_up_no_lane_of_another, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_a_lane_whose_node_has_no_shards__waits_for_no_idle_writer,
+                                        set_up_small, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
