@@ -440,18 +440,19 @@ static void choose(struct primaries *p)
 /* As a DBA does it. */
 static bool prepare(struct world *w)
 {
+    static const char table[] = "table=" WORLD_TABLE, script[] = SQL_DIRECTORY "/outbox.sql";
     char program[PATH_MAX + 16];
     (void)snprintf(program, sizeof(program), "%s/psql", w->postgres.binaries);
     const char *const argv[] = {program, "-XqAt",
                                 "-v",    "ON_ERROR_STOP=1",
                                 "-d",    w->postgres.dsn,
-                                "-v",    "table=" WORLD_TABLE,
+                                "-v",    table,
                                 "-v",    "id=id",
                                 "-v",    "columns=code",
                                 "-v",    "outbox=link_outbox",
                                 "-v",    "reader=postgres",
                                 "-v",    "notify=true",
-                                "-f",    SQL_DIRECTORY "/outbox.sql",
+                                "-f",    script,
                                 NULL};
     struct error e = {""};
     char *output = NULL;

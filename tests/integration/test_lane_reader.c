@@ -96,7 +96,7 @@ static void test_a_client_that_is_told_and_asks_again__shares_the_next_read(void
     struct readers_asked *with_it[2] = {readers_ask_by(0), readers_ask_by(0)};
     for (unsigned i = 0; i < 20; i++)
         readers_turn_loops();
-    readers_reset_calls(); /* the first requests' read is executed */
+    readers_reset_calls();                           /* the first requests' read is executed */
     struct readers_asked *waits = readers_ask_by(0); /* one is too few for a read of its own */
     while (waits->told == 0 || c.next == NULL || c.next->told == 0)
         readers_turn_loops();
