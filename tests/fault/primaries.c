@@ -3,7 +3,7 @@
  * for n = 1, 2, 3 and so on, `dsn` leads to another server, for good or for a moment, or the table is another
  * one. Then the filter must come to rest with every key that was acknowledged and whose row is there, and
  * with every row that was there before the cutover. */
-#include "tests/fault/fault.h"
+#include "tests/fault/pair.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,19 +11,13 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "tests/fault/creator.h"
 #include "tests/fault/journal.h"
 
 enum {
-    A = 0,
-    B = 1,
-    ROWS = 300,     /* that the table keeps */
     ADDED = 4,      /* keys that a coordinator is given at each turn */
     LOST_MOST = 60, /* transactions that the other server lacks */
     PLAIN = 5,      /* rows that nobody adds */
     REST_MS = 60000,
-    RUN_MS = 30000,
-    REORDER_MS = 3000,
     BACK_MOST = 40, /* requests until `dsn` leads back */
     BACK_MS = 500,
     LATE_MOST_US = 200000,
@@ -58,13 +52,9 @@ static struct turn {
 } turn;
 
 struct primaries {
-    struct world world;
-    struct ledger *ledger;
-    struct creator creators[2];
+    struct pair pair;
     struct temp_postgres other;
     PGconn *db; /* of the other one */
-    bool flips;
-    uint64_t state; /* of the random generator */
     unsigned follow;
 };
 
@@ -100,22 +90,13 @@ static bool is_there(PGconn *db, const char *text)
 
 /* --- keys --- */
 
-static void create(struct primaries *p, unsigned coordinator, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        p->flips = !p->flips;
-        (void)creator_create(&p->creators[coordinator], p->ledger,
-                             p->flips ? LEDGER_ADD_THEN_COMMIT : LEDGER_COMMIT_THEN_ADD, 0);
-    }
-}
-
 /* Rows that nobody adds, each in a transaction of its own. Returns the first number; they are in order. */
 static uint64_t insert(struct primaries *p, PGconn *db, unsigned count)
 {
-    uint64_t first = ledger_end(p->ledger);
+    uint64_t first = ledger_end(p->pair.ledger);
     char text[128], key[CLIENT_KEY_MAX];
     for (unsigned i = 0; i < count; i++) {
-        (void)ledger_key(ledger_take(p->ledger), key);
+        (void)ledger_key(ledger_take(p->pair.ledger), key);
         (void)snprintf(text, sizeof(text), "INSERT INTO " WORLD_TABLE " (code) VALUES ('%s')", key);
         (void)sql(db, text);
     }
@@ -125,26 +106,16 @@ static uint64_t insert(struct primaries *p, PGconn *db, unsigned count)
 static void promise(struct primaries *p, uint64_t first, unsigned count)
 {
     for (uint64_t n = first; n < first + count; n++)
-        ledger_acknowledge(p->ledger, n, B, LEDGER_COMMIT_THEN_ADD);
-}
-
-static void forget_old_rows(struct primaries *p)
-{
-    uint64_t end = ledger_end(p->ledger);
-    if (end <= ROWS)
-        return;
-    ledger_forget_below(p->ledger, end - ROWS);
-    (void)world_sql(&p->world, "DELETE FROM " WORLD_TABLE " WHERE substr(code, 2)::bigint < %" PRIu64,
-                    end - ROWS);
+        ledger_acknowledge(p->pair.ledger, n, B, LEDGER_COMMIT_THEN_ADD);
 }
 
 /* What has no row is promised no more. */
 static enum err withdraw_lost(struct primaries *p, struct error *e)
 {
-    PGresult *r = PQexec(p->world.db, "SELECT substr(code, 2) FROM " WORLD_TABLE);
-    uint64_t first = ledger_first(p->ledger), end = ledger_end(p->ledger);
+    PGresult *r = PQexec(p->pair.world.db, "SELECT substr(code, 2) FROM " WORLD_TABLE);
+    uint64_t first = ledger_first(p->pair.ledger), end = ledger_end(p->pair.ledger);
     bool *has = calloc(end - first + 1, sizeof(*has));
-    enum err code = PQresultStatus(r) == PGRES_TUPLES_OK ? ERR_OK : failed(e, p->world.db, "rows");
+    enum err code = PQresultStatus(r) == PGRES_TUPLES_OK ? ERR_OK : failed(e, p->pair.world.db, "rows");
     for (int i = 0; i < PQntuples(r); i++) {
         uint64_t n = strtoull(PQgetvalue(r, i, 0), NULL, 10);
         if (n >= first && n < end)
@@ -152,33 +123,17 @@ static enum err withdraw_lost(struct primaries *p, struct error *e)
     }
     for (uint64_t n = first; n < end && code == ERR_OK; n++)
         if (!has[n - first])
-            ledger_withdraw(p->ledger, n);
+            ledger_withdraw(p->pair.ledger, n);
     free(has);
     PQclear(r);
     return code;
-}
-
-static enum err check(struct primaries *p, unsigned coordinator, struct error *e)
-{
-    struct client c;
-    enum err err = client_open(&c, p->world.daemon[coordinator].port, WORLD_REPLY_MS, e);
-    if (err != ERR_OK)
-        return err;
-    if (!ledger_check_all(p->ledger, &c, coordinator))
-        err = error_set(e, ERR_IO, "coordinator %u does not answer checks", coordinator);
-    client_close(&c);
-    if (err == ERR_OK && ledger_absent(p->ledger) > 0)
-        err = error_set(e, ERR_LOST, "%" PRIu64 " keys were reported absent", ledger_absent(p->ledger));
-    if (err == ERR_OK && !world_discerns(&p->world, coordinator))
-        err = error_set(e, ERR_CONFLICT, "coordinator %u reports keys that were never added", coordinator);
-    return err;
 }
 
 static enum err check_both(struct primaries *p, struct error *e)
 {
     enum err err = withdraw_lost(p, e);
     for (unsigned i = 0; err == ERR_OK && i < 2; i++)
-        err = check(p, i, e);
+        err = pair_check(&p->pair, i, e);
     return err;
 }
 
@@ -217,7 +172,7 @@ static enum err make_foreign(struct primaries *p, struct error *e)
     bool ok = err == ERR_OK && sql(p->db, "CREATE TABLE " WORLD_TABLE
                                           " (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, code text "
                                           "NOT NULL UNIQUE)");
-    for (unsigned i = 0; ok && i < p->world.coordinators; i++) {
+    for (unsigned i = 0; ok && i < p->pair.world.coordinators; i++) {
         char text[64];
         (void)snprintf(text, sizeof(text), "CREATE ROLE %s SUPERUSER LOGIN", world_user(i));
         ok = sql(p->db, text);
@@ -233,9 +188,9 @@ static enum err make_other(struct primaries *p, struct error *e)
     if (turn.server == FOREIGN)
         return make_foreign(p, e);
     if (turn.server == PROMOTED)
-        err = temp_postgres_start_standby(&p->other, &p->world.postgres, e);
+        err = temp_postgres_start_standby(&p->other, &p->pair.world.postgres, e);
     if (turn.server == CLONE)
-        err = temp_postgres_start_clone(&p->other, &p->world.postgres, e);
+        err = temp_postgres_start_clone(&p->other, &p->pair.world.postgres, e);
     if (err == ERR_OK && turn.server < FOREIGN)
         err = connect_other(p, e);
     return err == ERR_OK && turn.server == PROMOTED ? cut_off(p, e) : err;
@@ -263,7 +218,7 @@ static const char back_to_low_ids[] =
 /* The process is held. */
 static enum err happen(struct primaries *p, struct error *e)
 {
-    struct world *w = &p->world;
+    struct world *w = &p->pair.world;
     bool ok = true;
     if (turn.server == PROMOTED)
         ok = sql(p->db, "SELECT pg_promote()");
@@ -283,9 +238,9 @@ static enum err happen(struct primaries *p, struct error *e)
 /* From now on the other server is the primary. */
 static void succeed(struct primaries *p)
 {
-    struct world *w = &p->world;
+    struct world *w = &p->pair.world;
     for (unsigned i = 0; i < 2; i++)
-        creator_fini(&p->creators[i]);
+        creator_fini(&p->pair.creators[i]);
     PGconn *db = w->db;
     w->db = p->db;
     p->db = db;
@@ -293,62 +248,25 @@ static void succeed(struct primaries *p)
     w->postgres = p->other;
     p->other = before;
     for (unsigned i = 0; i < 2; i++)
-        creator_init(&p->creators[i], w, i);
+        creator_init(&p->pair.creators[i], w, i);
 }
 
 /* --- a turn --- */
 
-static uint64_t last_generation(struct primaries *p)
-{
-    struct client c;
-    struct error e = {""};
-    uint64_t n = 0;
-    if (client_open(&c, p->world.redis[0].port, WORLD_REPLY_MS, &e) != ERR_OK)
-        return 0;
-    redisReply *r = client_command(&c, "HGET " WORLD_VIEW " last_generation");
-    if (r != NULL && r->type == REDIS_REPLY_STRING)
-        n = strtoull(r->str, NULL, 10);
-    freeReplyObject(r);
-    client_close(&c);
-    return n;
-}
-
-/* A expands until its job is held, or has ended without having come to its n-th request. */
-static enum err expand(struct primaries *p, bool *held, struct error *e)
-{
-    char text[WORLD_STATUS_MAX];
-    uint64_t before = last_generation(p), began = clock_mono_us(), ordered = 0;
-    proxy_count(p->world.proxy, world_user(A), turn.n, turn.moment);
-    for (;;) {
-        uint64_t now = clock_mono_us();
-        *held = proxy_is_held(p->world.proxy);
-        if (*held || (last_generation(p) > before && world_is_at_rest(&p->world, text)))
-            return ERR_OK;
-        if (now - began > RUN_MS * 1000ull)
-            return error_set(e, ERR_TIMEOUT, "the expansion neither ended nor came to its request: %.300s",
-                             text);
-        if (ordered == 0 || now - ordered > REORDER_MS * 1000ull) {
-            world_order_rebuild(&p->world, A);
-            ordered = now;
-        }
-        clock_sleep_us(2000);
-    }
-}
-
 static void let_go(struct primaries *p)
 {
     if (turn.late) {
-        proxy_hang_up(p->world.proxy, world_user(A));
+        proxy_hang_up(p->pair.world.proxy, world_user(A));
         clock_sleep_us(turn.late_us);
-        proxy_release(p->world.proxy, true);
+        proxy_release(p->pair.world.proxy, true);
     } else {
-        proxy_release(p->world.proxy, false);
+        proxy_release(p->pair.world.proxy, false);
     }
 }
 
 static void lead_back(struct primaries *p)
 {
-    struct world *w = &p->world;
+    struct world *w = &p->pair.world;
     proxy_count(w->proxy, world_user(A), turn.second, PROXY_BEFORE);
     (void)proxy_await_held(w->proxy, BACK_MS);
     if (has_other() && turn.stays)
@@ -361,20 +279,20 @@ static void lead_back(struct primaries *p)
 /* The job is held. */
 static enum err change(struct primaries *p, struct error *e)
 {
-    struct world *w = &p->world;
+    struct world *w = &p->pair.world;
     enum err err = happen(p, e);
     if (err != ERR_OK)
         return err;
     if (has_other() && !turn.back)
         succeed(p);
-    create(p, A, 1);
-    create(p, B, 1);
+    pair_create(&p->pair, A, 1);
+    pair_create(&p->pair, B, 1);
     uint64_t plain = insert(p, w->db, PLAIN);
     let_go(p);
     if (turn.back)
         lead_back(p);
-    create(p, A, ADDED);
-    create(p, B, ADDED);
+    pair_create(&p->pair, A, ADDED);
+    pair_create(&p->pair, B, ADDED);
     if (has_other())
         end_other(p);
     err = world_wait_rest(w, REST_MS, e);
@@ -393,23 +311,23 @@ static enum err change(struct primaries *p, struct error *e)
 
 static enum err one_turn(struct primaries *p, bool *held, struct error *e)
 {
-    forget_old_rows(p);
-    create(p, A, ADDED);
-    create(p, B, ADDED);
+    pair_forget_old_rows(&p->pair);
+    pair_create(&p->pair, A, ADDED);
+    pair_create(&p->pair, B, ADDED);
     enum err err = make_other(p, e);
-    if (err == ERR_OK && turn.server == LOW_IDS && !sql(p->world.db, to_high_ids))
-        err = failed(e, p->world.db, "ids");
+    if (err == ERR_OK && turn.server == LOW_IDS && !sql(p->pair.world.db, to_high_ids))
+        err = failed(e, p->pair.world.db, "ids");
     if (err == ERR_OK)
-        (void)insert(p, p->world.db, turn.lost / 2);
-    create(p, A, turn.lost / 2);
+        (void)insert(p, p->pair.world.db, turn.lost / 2);
+    pair_create(&p->pair, A, turn.lost / 2);
     if (err == ERR_OK)
-        err = expand(p, held, e);
+        err = pair_expand(&p->pair, turn.n, turn.moment, held, e);
     if (err == ERR_OK && *held) {
         journal_note("coordinator 0 is at request %" PRIu64 "; dsn leads to %s", turn.n,
                      server_names[turn.server]);
         err = change(p, e);
     }
-    proxy_release(p->world.proxy, false);
+    proxy_release(p->pair.world.proxy, false);
     end_other(p);
     return err;
 }
@@ -424,7 +342,7 @@ static void tell(const char *what, const struct error *e)
 
 static void choose(struct primaries *p)
 {
-    uint64_t *s = &p->state;
+    uint64_t *s = &p->pair.state;
     turn.moment = fault_between(s, 0, 1) == 0 ? PROXY_BEFORE : PROXY_AFTER;
     turn.late = turn.moment == PROXY_BEFORE && fault_between(s, 0, 1) == 0;
     turn.server = (enum server)fault_between(s, 0, SERVERS - 1);
@@ -467,16 +385,10 @@ static bool prepare(struct world *w)
 static enum err start(struct primaries *p, const struct fault_options *o, struct error *e)
 {
     char filter[400];
-    unsigned follow = 0;
-    while (o->only != NULL && follow < FOLLOWS && strcmp(o->only, follows[follow].name) != 0)
-        follow++;
-    p->follow = follow;
-    if (follow == FOLLOWS)
-        return error_set(e, ERR_CONFIG, "rows are followed by no, ids, outbox or logical");
     (void)snprintf(filter, sizeof(filter),
                    "[filter " WORLD_FILTER "]\ncapacity = 600\nerror_rate = 0.001\ntable = " WORLD_TABLE
                    "\nid_column = id\nkey = code\ngrace = 0ms\n%s",
-                   follows[follow].lines);
+                   follows[p->follow].lines);
     const struct world_options w = {
         .coordinators = 2,
         .service = "check_interval = 50ms\nthreads = 1\n",
@@ -487,16 +399,8 @@ static enum err start(struct primaries *p, const struct fault_options *o, struct
         .settings = "wal_level = logical\nmax_replication_slots = 20\n",
         .prepare = prepare,
         .keep = o->keep};
-    enum err err = world_start(&p->world, &w, e);
-    if (err != ERR_OK)
-        return err;
-    proxy_count_as_job(p->world.proxy, follow == 0 ? "twinbloom reader" : "twinbloom follower");
-    for (unsigned i = 0; i < 2; i++)
-        creator_init(&p->creators[i], &p->world, i);
-    err = world_heal(&p->world, REST_MS, NULL, e);
-    create(p, A, ROWS / 2);
-    create(p, B, ROWS / 2);
-    return err == ERR_OK ? world_rebuild(&p->world, B, REST_MS, e) : err;
+    return pair_start(&p->pair, &w, REST_MS, p->follow == 0 ? "twinbloom reader" : "twinbloom follower", o,
+                      e);
 }
 
 static enum err all_turns(struct primaries *p, const struct fault_options *o, struct error *e)
@@ -504,17 +408,16 @@ static enum err all_turns(struct primaries *p, const struct fault_options *o, st
     bool held = true;
     enum err err = ERR_OK;
     uint64_t turns = o->most > 0 ? o->most : UINT64_MAX, done = 0;
-    p->state = o->seed;
     turn = (struct turn){.n = 0};
-    err = expand(p, &held, e);
-    uint64_t requests = proxy_counted(p->world.proxy);
-    proxy_release(p->world.proxy, false);
+    err = pair_expand(&p->pair, turn.n, turn.moment, &held, e);
+    uint64_t requests = proxy_counted(p->pair.world.proxy);
+    proxy_release(p->pair.world.proxy, false);
     uint64_t stride = o->most > 0 ? (requests + o->most - 1) / o->most : o->stride;
     stride = stride == 0 ? 1 : stride;
     (void)printf("another Postgres: a job makes about %" PRIu64 " requests; stride %" PRIu64 " (seed %" PRIu64
                  ")\n",
                  requests, stride, o->seed);
-    for (turn.n = 1 + fault_between(&p->state, 0, stride - 1);
+    for (turn.n = 1 + fault_between(&p->pair.state, 0, stride - 1);
          err == ERR_OK && done < turns && !fault_interrupted();
          done++, turn.n = (turn.n + stride) % (requests + 10) + 1) {
         choose(p);
@@ -532,24 +435,18 @@ int primaries_run(const struct fault_options *o)
     struct error e = {""};
     if (p == NULL)
         abort();
-    p->ledger = ledger_new(UINT64_C(1) << 20);
-    uint64_t began = clock_mono_us();
+    while (o->only != NULL && p->follow < FOLLOWS && strcmp(o->only, follows[p->follow].name) != 0)
+        p->follow++;
+    if (p->follow == FOLLOWS) {
+        (void)fprintf(stderr, "FAILED: rows are followed by no, ids, outbox or logical\n");
+        free(p);
+        return 1;
+    }
     enum err err = start(p, o, &e);
     if (err == ERR_OK)
         err = all_turns(p, o, &e);
-    if (err != ERR_OK) {
-        (void)fprintf(stderr, "FAILED: %s\n", e.text);
-        for (unsigned i = 0; i < 2; i++)
-            process_show_log(&p->world.daemon[i].process, "coordinator");
-    }
-    (void)printf("%" PRIu64 " keys acknowledged, %" PRIu64 " checks, %" PRIu64 " absent, %.0f s\n",
-                 ledger_acknowledged(p->ledger), ledger_checked(p->ledger), ledger_absent(p->ledger),
-                 (double)(clock_mono_us() - began) / 1e6);
-    for (unsigned i = 0; i < 2; i++)
-        creator_fini(&p->creators[i]);
     end_other(p);
-    bool clean = world_stop(&p->world);
-    ledger_free(p->ledger);
+    int code = pair_end(&p->pair, err, &e);
     free(p);
-    return err == ERR_OK && clean ? 0 : 1;
+    return code;
 }

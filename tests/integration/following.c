@@ -121,6 +121,32 @@ void following_running(unsigned d)
     fixture_wait(&following, d, "follow_state", "running");
 }
 
+void following_hold(void)
+{
+    following_running(0);
+    fixture_ask(&following, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&following, 0, "job_step", "hold");
+}
+
+void following_ask(void)
+{
+    fixture_ask(&following, 0, "TB.CUTOVER " FILTER);
+    fixture_wait(&following, 0, "job_waiting_for", "the follower to add what is committed");
+    clock_sleep_us(1000 * 1000); /* until it has seen the question */
+}
+
+void following_answered(uint64_t first, uint64_t count)
+{
+    struct error e = {""};
+    char by[32];
+    fixture_wait(&following, 0, "phase", "SWITCHED");
+    fixture_all_present(&following, 0, first, count);
+    must(client_status(&following.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
+    assert_string_equal(by, "follower");
+    fixture_ask(&following, 0, "TB.FINISH " FILTER);
+    fixture_wait(&following, 0, "job_state", "done");
+}
+
 unsigned following_owner(unsigned d)
 {
     struct error e = {""};

@@ -30,6 +30,12 @@ void following_running(unsigned d);
 /* Stop all coordinators; start them again. */
 void following_stop(void);
 void following_start_again(void);
+/* Have coordinator 0 rebuild, and wait until the build is on hold. */
+void following_hold(void);
+/* Have that build cut over, and wait until the follower has its question: what is committed by now? */
+void following_ask(void);
+/* Wait until it has cut over, with @count rows from @first on, by the follower's word, and has ended. */
+void following_answered(uint64_t first, uint64_t count);
 /* The running coordinator that has the lease, as coordinator @d reports it. */
 unsigned following_owner(unsigned d);
 /* Run a file of sql/. */

@@ -84,23 +84,12 @@ static void test_logical__a_build_waits_for_earlier_rows(void **state)
 {
     enum { MANY = 60000 };
     (void)state;
-    struct error e = {""};
-    char by[32];
-    following_running(0);
-    fixture_ask(&following, 0, "TB.REBUILD " FILTER " HOLD");
-    fixture_wait(&following, 0, "job_step", "hold");
+    following_hold();
     uint64_t first = following_numbers(MANY);
     PGconn *waits = insert_unseen(first, MANY);
-    fixture_ask(&following, 0, "TB.CUTOVER " FILTER);
-    fixture_wait(&following, 0, "job_waiting_for", "the follower to add what is committed");
-    clock_sleep_us(1000 * 1000); /* until it has seen the question */
+    following_ask();
     let_be_seen(waits);
-    fixture_wait(&following, 0, "phase", "SWITCHED");
-    fixture_all_present(&following, 0, first, MANY);
-    must(client_status(&following.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
-    assert_string_equal(by, "follower");
-    fixture_ask(&following, 0, "TB.FINISH " FILTER);
-    fixture_wait(&following, 0, "job_state", "done");
+    following_answered(first, MANY);
 }
 
 static void test_logical__a_build_relies_on_the_tail(void **state)
@@ -493,9 +482,7 @@ static void test_logical__a_wal_level_that_is_lowered_while_a_build_runs(void **
     (void)state;
     struct error e = {""};
     char by[32];
-    following_running(0);
-    fixture_ask(&following, 0, "TB.REBUILD " FILTER " HOLD");
-    fixture_wait(&following, 0, "job_step", "hold");
+    following_hold();
     restart_with("replica");
     fixture_sql(
         following.db,

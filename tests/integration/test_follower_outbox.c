@@ -55,27 +55,16 @@ static void test_outbox__a_build_waits_for_earlier_rows(void **state)
 {
     enum { MANY = 60000 };
     (void)state;
-    struct error e = {""};
-    char by[32];
-    following_running(0);
-    fixture_ask(&following, 0, "TB.REBUILD " FILTER " HOLD");
-    fixture_wait(&following, 0, "job_step", "hold");
+    following_hold();
     PGconn *writer = PQconnectdb(following.postgres.dsn);
     uint64_t first = following_numbers(MANY);
     fixture_sql(writer, "BEGIN");
     fixture_insert(writer, first, MANY);
     fixture_sql(writer, "LOCK TABLE link_outbox IN ACCESS EXCLUSIVE MODE"); /* who reads it waits */
-    fixture_ask(&following, 0, "TB.CUTOVER " FILTER);
-    fixture_wait(&following, 0, "job_waiting_for", "the follower to add what is committed");
-    clock_sleep_us(1000 * 1000); /* until it has seen the question */
+    following_ask();
     fixture_sql(writer, "COMMIT");
     PQfinish(writer);
-    fixture_wait(&following, 0, "phase", "SWITCHED");
-    fixture_all_present(&following, 0, first, MANY);
-    must(client_status(&following.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
-    assert_string_equal(by, "follower");
-    fixture_ask(&following, 0, "TB.FINISH " FILTER);
-    fixture_wait(&following, 0, "job_state", "done");
+    following_answered(first, MANY);
 }
 
 /* Triggers that were off for a while, as for a bulk load, and are on again when the build asks. */
@@ -193,9 +182,7 @@ static void test_outbox__whose_functions_are_replaced_is_not_relied_on(void **st
     struct error e = {""};
     char by[32];
     (void)state;
-    following_running(0);
-    fixture_ask(&following, 0, "TB.REBUILD " FILTER " HOLD");
-    fixture_wait(&following, 0, "job_step", "hold");
+    following_hold();
     fixture_sql(following.db,
                 "DO $$ DECLARE f regproc; BEGIN FOR f IN SELECT DISTINCT tgfoid::regproc FROM pg_trigger "
                 "WHERE tgrelid = 'short_link'::regclass AND NOT tgisinternal LOOP EXECUTE format("

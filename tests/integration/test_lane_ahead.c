@@ -346,17 +346,26 @@ static void test_a_lane_that_is_trimmed_between_two_turns__stalls(void **state)
     readers_ends_as(second, ERR_CONFLICT);
 }
 
-static void test_a_worker_that_goes__leaves_both_turns_to_another(void **state)
+/* The first port has two turns under way, and the second one of them has a request of the second port, too.
+ */
+static void begin_for_two_ports(struct readers_asked **a, struct readers_asked **b, struct readers_asked **c)
 {
-    (void)state;
-    readers_open_port(1);
     readers_ends_as(readers_ask_by(0), ERR_OK);
     readers_ends_as(readers_ask_by(1), ERR_OK);
     proxy_set(readers_w.proxy, readers_w.route, &(struct proxy_fault){.reply_delay_ms = DELAY_MS});
-    struct readers_asked *a = readers_add_by(0, 1, 1);
+    *a = readers_add_by(0, 1, 1);
     turn_loops();
-    struct readers_asked *b = readers_add_by(1, 2, 1), *c = readers_add_by(0, 3, 1);
+    *b = readers_add_by(1, 2, 1);
+    *c = readers_add_by(0, 3, 1);
     turn_loops();
+}
+
+static void test_a_worker_that_goes__leaves_both_turns_to_another(void **state)
+{
+    struct readers_asked *a, *b, *c;
+    (void)state;
+    readers_open_port(1);
+    begin_for_two_ports(&a, &b, &c);
     readers_close_port(0);
     readers_ends_as(a, ERR_CANCELLED);
     readers_ends_as(c, ERR_CANCELLED);
@@ -370,17 +379,12 @@ static void test_a_worker_that_goes__leaves_both_turns_to_another(void **state)
 /* The second port reaches Redis by another way. */
 static void test_a_worker_whose_connection_is_gone__leaves_both_turns_to_another(void **state)
 {
+    struct readers_asked *a, *b, *c;
     (void)state;
     readers_w.base[1] = event_base_new();
     readers_w.store[1] = async_client_new(readers_w.base[1], &readers_w.direct, STORE_MS, NULL);
     readers_w.port[1] = lane_port_new(readers_w.base[1], readers_w.store[1], PORT_MS);
-    readers_ends_as(readers_ask_by(0), ERR_OK);
-    readers_ends_as(readers_ask_by(1), ERR_OK);
-    proxy_set(readers_w.proxy, readers_w.route, &(struct proxy_fault){.reply_delay_ms = DELAY_MS});
-    struct readers_asked *a = readers_add_by(0, 1, 1);
-    turn_loops();
-    struct readers_asked *b = readers_add_by(1, 2, 1), *c = readers_add_by(0, 3, 1);
-    turn_loops();
+    begin_for_two_ports(&a, &b, &c);
     proxy_set(readers_w.proxy, readers_w.route, &(struct proxy_fault){.refuse = true});
     readers_ends_as(a, ERR_OK);
     readers_ends_as(b, ERR_OK);
