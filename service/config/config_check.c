@@ -82,6 +82,9 @@ static enum err check_nodes(const struct config_check *c)
         return config_refuse_key(c, CONFIG_REDIS, NULL, key,
                                  "'cluster' and '%s' exclude each other; remove one of them",
                                  sentinel ? "sentinel" : "nodes");
+    if (cluster && *config->state_file != '\0')
+        return config_refuse_key(c, CONFIG_SERVICE, NULL, "state_file",
+                                 "'state_file' and 'cluster' exclude each other; remove state_file");
     if (sentinel && twice)
         return config_refuse_key(c, CONFIG_REDIS, NULL, key,
                                  "'nodes' and 'sentinel' exclude each other; remove one of them");

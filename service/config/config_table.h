@@ -63,6 +63,9 @@ S("timeout", CONFIG_DURATION, timeout_ms, "1s", 1, HOURS(1), RELOAD,
   "Deadline of a request. When it passes, the client gets an error.")
 S("shutdown_delay", CONFIG_DURATION, shutdown_delay_ms, "0s", 0, HOURS(1), RELOAD,
   "How long clients are still served after SIGTERM, while /readyz answers 503 and jobs are handed over.")
+S("state_file", CONFIG_STRING, state_file, "", 0, 0, 0,
+  "File that tells, behind a clean stop of all coordinators, whether Redis came back with everything. All coordinators "
+  "of the prefix must share it, so they run on one machine. Not for a cluster. Empty: none.")
 S("check_interval", CONFIG_DURATION, check_interval_ms, "1s", 10, HOURS(1), RELOAD,
   "How often the controller checks thresholds and schedules.")
 S("log_level", CONFIG_LOG_LEVEL, log_level, "info", 0, 0, RELOAD,

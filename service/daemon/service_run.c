@@ -16,6 +16,7 @@
 #include "service/core/reload.h"
 #include "service/core/tls.h"
 #include "service/daemon/listen.h"
+#include "service/daemon/state_file.h"
 #include "service/daemon/supervisor.h"
 #include "service/filters/filter_states.h"
 #include "service/filters/sources.h"
@@ -46,6 +47,7 @@ struct daemon {
     struct listener *listener;
     struct heartbeat *heartbeat;
     struct supervisor *supervisor; /* of the main thread */
+    struct clean_stop *clean_stop; /* NULL: no state file is configured */
     struct controller_options controller;
     pthread_t blocking[2]; /* the threads for all else of admin, and of the controller */
     unsigned blocking_count;
@@ -214,16 +216,18 @@ static enum err make_parts(struct daemon *d, const struct config *config, struct
 }
 
 /* Before any worker starts: each has a port to them. */
-static enum err make_filters(struct service *s, const struct config *config, struct error *e)
+static enum err make_filters(struct daemon *d, const struct config *config, struct error *e)
 {
     enum { MAINTAINERS = 4 };
+    struct service *s = d->service;
     const struct filters_options o = {.nodes = &s->nodes,
                                       .prefix = s->prefix,
                                       .owner = s->owner,
                                       .memory = config_resident_memory(config, machine_memory()),
                                       .timeout_ms = s->redis_timeout_ms,
                                       .threads = MAINTAINERS,
-                                      .retain_us = LOG_RETAIN_US_DEFAULT};
+                                      .retain_us = LOG_RETAIN_US_DEFAULT,
+                                      .clean_stop = d->clean_stop};
     return filters_new(&s->logs, &o, e);
 }
 
@@ -358,7 +362,9 @@ enum err service_run(struct service *s, const struct config *config, struct erro
     if (code == ERR_OK)
         code = look_at_nodes(s, e);
     if (code == ERR_OK)
-        code = make_filters(s, config, e);
+        code = state_file_begin(&d.clean_stop, s, config, e);
+    if (code == ERR_OK)
+        code = make_filters(&d, config, e);
     if (code == ERR_OK)
         code = start_threads(&d, config, e);
     if (code == ERR_OK)
@@ -367,7 +373,10 @@ enum err service_run(struct service *s, const struct config *config, struct erro
         code = serve(&d, config, e);
     end_threads(&d);
     filters_free(s->logs, FILTERS_LEAVE_MS);
+    state_file_end(d.clean_stop, s);
     free_parts(&d);
+    if (code == ERR_CANCELLED) /* before it served */
+        return ERR_OK;
     if (code == ERR_OK && atomic_load(&s->refused)) {
         *e = s->refusal;
         code = ERR_CONFIG;

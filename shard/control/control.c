@@ -79,6 +79,7 @@ enum err control_new(struct control **out, const struct control_options *o, stru
     c->writer_grace_us = o->writer_grace_us != 0 ? o->writer_grace_us : CONTROL_GRACE_US;
     c->look_interval_us = o->look_interval_us != 0 ? o->look_interval_us : LOOK_INTERVAL_US;
     c->folds = o->folds;
+    c->eras.clean_stop = o->clean_stop;
     lease_name(owner, o->owner != NULL ? o->owner : "", o->filter->writer);
     lease_init(&c->lease, o->thread->lease, &o->filter->names, owner,
                o->lease_ms != 0 ? o->lease_ms : LEASE_MS_DEFAULT);
@@ -308,6 +309,7 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
         f->names.incarnation = c->view->incarnation;
         (void)pthread_rwlock_unlock(&f->lock);
         roll_init(&c->roll, c->redis, &f->names, f->writer);
+        c->roll.clean_stop = c->eras.clean_stop;
     }
     if (f->is_missing)
         set_missing(f, 0);

@@ -57,7 +57,8 @@ struct control_options {
     uint64_t writer_grace_us;  /* a writer that does not answer for so long is removed; 0: CONTROL_GRACE_US */
     uint64_t look_interval_us; /* between two loads of the view without a reason; 0: LOOK_INTERVAL_US */
     unsigned lease_ms;         /* of the folder; 0: LEASE_MS_DEFAULT */
-    bool folds;                /* take the folder's lease when there is something to fold, and fold */
+    const struct clean_stop *clean_stop; /* borrowed; NULL: there is none */
+    bool folds; /* take the folder's lease when there is something to fold, and fold */
 };
 
 /* ERR_NOMEM. */

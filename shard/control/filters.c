@@ -321,6 +321,7 @@ static struct open_filter *open_filter_new(struct filters *fs, const char *name,
                                                 .timeout_ms = fs->options.timeout_ms,
                                                 .retain_us = fs->options.retain_us,
                                                 .log_max = fs->options.log_max,
+                                                .clean_stop = fs->options.clean_stop,
                                                 .folds = true};
         if (control_new(&f->control, &options, e) == ERR_OK)
             return f;

@@ -24,6 +24,7 @@ struct filters_options {
     unsigned threads; /* number of threads that tend controls; each filter belongs to one of them */
     uint64_t log_max; /* as in struct control_options */
     uint64_t retain_us;
+    const struct clean_stop *clean_stop;
 };
 
 /* ERR_NOMEM. */

@@ -53,11 +53,15 @@ static enum err find(const struct replications *there, struct sync_client *l, co
     return code;
 }
 
-/* True if the node was watched under an id that the view accepts, and has lost nothing since. */
+/* True if the node was watched under an id that the view accepts, or stopped cleanly behind one, and has lost
+ * nothing since. */
 static bool goes_on(const struct eras *s, const struct log_view *v, const struct replication *now)
 {
     for (unsigned i = 0; i < s->seen.count; i++)
         if (trusted_contains(&v->eras, s->seen.one[i].id) && replication_goes_on(&s->seen.one[i], now))
+            return true;
+    for (unsigned i = 0; i < v->eras.count; i++)
+        if (clean_stop_goes_on(s->clean_stop, v->eras.id[i], now))
             return true;
     return false;
 }

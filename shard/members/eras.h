@@ -9,7 +9,8 @@
  *   -------------------------------------------------+-------------------------------------------------
  *   the node is the process that was watched under   | nothing was lost: the watcher makes the view
  *   the former id, and has received nothing from     | take the id
- *   another server (replication_goes_on())           |
+ *   another server (replication_goes_on()); or a     |
+ *   clean stop tells (clean_stop.h)                  |
  *   it is not known to be that process; each         | each writer writes what it has to the shards,
  *   registered writer has all shards in memory, and  | and says so; the last one makes the view take
  *   one of them has what former writers had added    | the id
@@ -28,6 +29,7 @@
  * key that one of them has acknowledged. Keys of a writer that has left are in the shards, and in the memory
  * of every process that has read a tail since the view says that the writer left
  * (tests/model/log/left.pml). */
+#include "shard/members/clean_stop.h"
 #include "shard/redis/wire/replication.h"
 #include "shard/redis/sync_client.h"
 #include "shard/view/log_view.h"
@@ -41,9 +43,10 @@ enum eras_action {
 
 /* The watch over the nodes. Zero-initialised it has seen nothing. */
 struct eras {
-    struct replications seen;  /* the masters when the view last accepted all of them */
-    struct replications there; /* set by eras_look(): all masters */
-    struct trusted now;        /* set by eras_look(): the ids of those that hold shards */
+    struct replications seen;            /* the masters when the view last accepted all of them */
+    struct replications there;           /* set by eras_look(): all masters */
+    struct trusted now;                  /* set by eras_look(): the ids of those that hold shards */
+    const struct clean_stop *clean_stop; /* borrowed; NULL: there is none */
 };
 void eras_fini(struct eras *s);
 

@@ -336,7 +336,8 @@ enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane, 
         return code;
     code = sync_client_replications(r->redis, NULL, &now, e);
     const struct replication *node = replications_of_id(&now, page.era);
-    bool goes_on = was != NULL && was->id == there.era && node != NULL && replication_goes_on(was, node);
+    bool goes_on = node != NULL && ((was != NULL && was->id == there.era && replication_goes_on(was, node)) ||
+                                    clean_stop_goes_on(r->clean_stop, there.era, node));
     bool stays = replications_of_id(&now, there.era) != NULL; /* the lane's slot has left with all entries */
     if (code == ERR_OK)
         code = take(r, lane, &v->lane[lane], page.era, &first, goes_on, stays, missing, e);

@@ -18,6 +18,7 @@
  * changed (or the filter is being deleted): load it again. */
 #include <stdint.h>
 #include "base/error.h"
+#include "shard/members/clean_stop.h"
 #include "shard/redis/wire/replication.h"
 #include "shard/redis/sync_client.h"
 #include "shard/log/own.h"
@@ -29,9 +30,10 @@ struct roll {
     struct sync_client *redis; /* borrowed, like @names */
     const struct names *names;
     uint8_t writer[LOG_WRITER_BYTES];
-    uint64_t registration;   /* number of the own registration; 0: none yet. The next one is not lower */
-    uint64_t left;           /* the registration that was given up last; 0: none. It is never used again */
-    struct script_call call; /* scratch: the script that is being written or run */
+    uint64_t registration; /* number of the own registration; 0: none yet. The next one is not lower */
+    uint64_t left;         /* the registration that was given up last; 0: none. It is never used again */
+    const struct clean_stop *clean_stop; /* borrowed; NULL: there is none */
+    struct script_call call;             /* scratch: the script that is being written or run */
 };
 
 void roll_init(struct roll *r, struct sync_client *l, const struct names *names,
@@ -71,8 +73,9 @@ MUST_CHECK enum err roll_answer(struct roll *r, const struct log_view *v, unsign
 
 /* Let the view take the era of @lane's node, if every registered writer has answered. *@missing: the number
  * of those that have not; 0: the view has the era, load it again. @was: the state of the node when the view
- * had its era (NULL: unknown); if the node's history goes on from there, no writer has to answer. ERR_LOST as
- * above, or the lane's slot has come back to an era that it left before entries may have been lost. */
+ * had its era (NULL: unknown); if the node's history goes on from there, or clean_stop.h says so, no writer
+ * has to answer. ERR_LOST as above, or the lane's slot has come back to an era that it left before entries
+ * may have been lost. */
 MUST_CHECK enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane,
                                   const struct replication *was, unsigned *missing, struct error *e);
 
