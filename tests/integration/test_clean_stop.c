@@ -205,7 +205,7 @@ static void test_all_restarted__nothing_is_in_doubt(void **state)
     is_whole(0, "f", f_count);
 }
 
-static void test_two_coordinators__the_second_one_knows_it_too(void **state)
+static void test_two_coordinators__what_one_knows_is_known_to_both(void **state)
 {
     (void)state;
     launch(1);
@@ -249,7 +249,7 @@ static void test_an_older_metadata_node__vouches_for_no_other(void **state)
     is_in_doubt(0, "far", far_count);
 }
 
-static void test_killed_behind_a_clean_start__what_was_noted_counts_no_more(void **state)
+static void test_killed_behind_a_clean_start__what_was_noted_is_used_up(void **state)
 {
     (void)state;
     end(0);
@@ -427,11 +427,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_all_restarted__nothing_is_in_doubt, start, stop),
-        cmocka_unit_test_setup_teardown(test_two_coordinators__the_second_one_knows_it_too, start, stop),
+        cmocka_unit_test_setup_teardown(test_two_coordinators__what_one_knows_is_known_to_both, start, stop),
         cmocka_unit_test_setup_teardown(test_a_node_with_older_data__is_not_believed, start, stop),
         cmocka_unit_test_setup_teardown(test_an_older_metadata_node__vouches_for_no_other, start, stop),
-        cmocka_unit_test_setup_teardown(test_killed_behind_a_clean_start__what_was_noted_counts_no_more,
-                                        start, stop),
+        cmocka_unit_test_setup_teardown(test_killed_behind_a_clean_start__what_was_noted_is_used_up, start,
+                                        stop),
         cmocka_unit_test_setup_teardown(test_another_one_sleeps__nothing_is_noted, start, stop),
         cmocka_unit_test_setup_teardown(test_another_machine_meanwhile__what_was_noted_counts_no_more, start,
                                         stop),
