@@ -10,13 +10,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "base/random.h"
 #include "shard/members/members.h"
 #include "shard/view/log_view.h"
 
-enum { MARK_MAX = 33, FILE_BYTES_MAX = 4 * 1024 * 1024, ID_DIGITS = REPLICATION_ID_DIGITS };
+enum {
+    MARK_MAX = 33,
+    FILE_BYTES_MAX = 4 * 1024 * 1024,
+    ID_DIGITS = REPLICATION_ID_DIGITS,
+    AGAIN_US = 200 * 1000
+};
 
 /* A node of the file. */
 struct stopped {
@@ -319,15 +325,22 @@ static void see(void *arg, const struct members_entry *entry)
     o->any |= !entry->gone && strcmp(entry->id, o->id) != 0;
 }
 
-/* ERR_BUSY: another coordinator serves. */
+/* ERR_BUSY: another coordinator serves. One that was killed counts as gone a moment later: that is waited
+ * for. */
 static enum err be_alone(struct clean_stop *s, struct sync_client *l, const char *id, struct error *e)
 {
+    const uint64_t until = clock_mono_us() + (MEMBERS_GONE_MS + 500) * 1000ull;
     struct others others = {.id = id};
     if (flock(s->file, LOCK_EX | LOCK_NB) != 0)
         return error_set(e, ERR_BUSY, "another coordinator that has state_file serves");
     enum err code = members_read(l, s->prefix, NULL, see, &others, e);
+    while (code == ERR_OK && others.any && clock_mono_us() < until) {
+        clock_sleep_us(AGAIN_US);
+        others.any = false;
+        code = members_read(l, s->prefix, NULL, see, &others, e);
+    }
     return code == ERR_OK && others.any
-               ? error_set(e, ERR_BUSY, "another coordinator serves, or was killed a moment ago")
+               ? error_set(e, ERR_BUSY, "another coordinator serves, without state_file")
                : code;
 }
 
