@@ -259,7 +259,7 @@ static enum err goes_on(struct control *c, bool *out, struct error *e)
     for (unsigned i = 0; i < c->view->lane_count && *out && code == ERR_OK; i++) {
         unsigned stalled = atomic_load(&f->lane[i].stalled);
         *out = c->lane[i].number == c->view->lane[i].number &&
-               (stalled == TAIL_COMPLETE || stalled == TAIL_ERA || stalled == TAIL_NEW);
+               (!is_broken(&f->lane[i]) || stalled == TAIL_ERA || stalled == TAIL_NEW);
         if (!*out || c->lane[i].era == c->view->lane[i].era)
             continue;
         *out = c->per_lane[i].filter_state.id == c->lane[i].era && keeps_marks(c, i);

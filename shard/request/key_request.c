@@ -242,11 +242,13 @@ static void on_told(void *arg, const struct lane_result *result)
         key_request_fail(q, result->code, result->text);
 }
 
-bool key_request_awaits_lane(const struct key_request *q, unsigned *where)
+bool key_request_awaits_lane(const struct key_request *q, unsigned *where, bool *is_read)
 {
+    struct lane unused;
     for (unsigned i = 0; q->state == REQUEST_ASKING && i < q->parts_count; i++)
         if (q->parts[i].is_under_way) {
             *where = q->parts[i].asked.where;
+            *is_read = lane_reader_lane(q->filter->lane[i].reader, &unused);
             return true;
         }
     return false;

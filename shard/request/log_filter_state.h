@@ -136,6 +136,7 @@ void key_request_go_on(struct key_request *q);
 void key_request_ask_acks(struct key_request *q);
 /* End it with an error, in whatever state it is. */
 void key_request_fail(struct key_request *q, enum err code, const char *text);
-/* True if a lane has not answered it yet; *@where: the address of the lane's node. */
-bool key_request_awaits_lane(const struct key_request *q, unsigned *where);
+/* True if a lane has not answered it yet; *@where: the address of the lane's node; *@is_read: the lane does
+ * not wait for the control. */
+bool key_request_awaits_lane(const struct key_request *q, unsigned *where, bool *is_read);
 #endif

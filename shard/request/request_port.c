@@ -72,7 +72,7 @@ static enum err node_reason(const struct key_request *q, const char *node, const
     return ERR_UNREACHABLE;
 }
 
-/* The lane may wait for the view, which the control cannot read. */
+/* The lane waits for the view, which the control may be unable to read. */
 static bool control_fails(const struct key_request *q, char text[200])
 {
     struct log_filter *f = q->filter;
@@ -89,9 +89,9 @@ static enum err reason(const struct request_port *p, const struct key_request *q
 {
     const char *node, *why;
     unsigned where;
-    bool awaits_lane = key_request_awaits_lane(q, &where);
+    bool is_read, awaits_lane = key_request_awaits_lane(q, &where, &is_read);
     why = awaits_lane ? async_client_why(p->async, where) : "";
-    if (awaits_lane && (why[0] != '\0' || !control_fails(q, text)))
+    if (awaits_lane && (why[0] != '\0' || is_read || !control_fails(q, text)))
         return node_reason(q, async_client_name(p->async, where), why, text);
     if (awaits_lane)
         return ERR_TIMEOUT;

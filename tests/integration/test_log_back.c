@@ -69,7 +69,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static struct log_member *opens_and_looks(uint64_t memory, bool folds, uint64_t look_interval_us)
+static struct log_member *opens(uint64_t memory, bool folds)
 {
     struct error e = {""};
     const struct log_member_options o = {.nodes = &nodes,
@@ -77,15 +77,10 @@ static struct log_member *opens_and_looks(uint64_t memory, bool folds, uint64_t 
                                          .memory = memory,
                                          .timeout_ms = REPLY_MS,
                                          .writer_grace_us = GONE_US,
-                                         .look_interval_us = look_interval_us,
+                                         .look_interval_us = 200 * 1000,
                                          .folds = folds};
     must(log_member_open(&member[opened], &o, &e), e);
     return &member[opened++];
-}
-
-static struct log_member *opens(uint64_t memory, bool folds)
-{
-    return opens_and_looks(memory, folds, 200 * 1000);
 }
 
 static const struct log_generation *stored(void)
@@ -107,6 +102,48 @@ static void wait_for_layers(unsigned layers)
             fail_msg("%u layers, folded to %u and %u; %s", g->shape.layer_count, g->folded[0].layers,
                      g->folded[1].layers, member[0].last.text);
     }
+}
+
+/* Read the lane once, from @at on. */
+static enum tail_state read_on(unsigned lane, struct log_position *at)
+{
+    struct error e = {""};
+    struct lane stream;
+    enum tail_state state;
+    names.incarnation = view->incarnation;
+    must(log_view_lane_at(view, &names, &nodes, lane, &stream, &e), e);
+    must(lane_read(l, &stream, at, NULL, NULL, &state, &e), e);
+    return state;
+}
+
+/* True if the loaded view says that @g has each lane up to its end. */
+static bool is_folded(const struct log_generation *g)
+{
+    bool is = true;
+    for (unsigned i = 0; i < view->lane_count; i++) {
+        struct log_position at = g->folded[i].position;
+        is &= read_on(i, &at) == TAIL_COMPLETE && log_id_compare(at.id, g->folded[i].position.id) == 0;
+    }
+    return is;
+}
+
+static void wait_until_folded(void)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    for (; !is_folded(stored()); clock_sleep_us(5000))
+        if (clock_mono_us() > until)
+            fail_msg("the lanes are not folded: %s", member[0].last.text);
+}
+
+/* Wait until no lane has the position that the view had. */
+static void wait_until_trimmed(const struct log_generation *before)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    for (unsigned i = 0; i < view->lane_count; i++)
+        for (struct log_position at = before->folded[i].position; read_on(i, &at) != TAIL_GAP;
+             at = before->folded[i].position, clock_sleep_us(5000))
+            if (clock_mono_us() > until)
+                fail_msg("lane %u is not trimmed: %s", i, member[0].last.text);
 }
 
 static void grows(void)
@@ -140,7 +177,7 @@ static void behind_a_layer(uint64_t memory)
     struct log_member *folder = opens(UINT64_MAX, true), *other = opens(memory, false);
     assert_int_equal(log_member_added(folder, 0, BATCH), BATCH);
     assert_int_equal(log_member_added(other, BATCH, BATCH), BATCH);
-    clock_sleep_us(300 * 1000); /* until the keys are folded, and the lane is trimmed */
+    wait_until_folded();
     must(client_save(&client, &e), e);
     grows();
     wait_for_layers(2);
@@ -148,7 +185,7 @@ static void behind_a_layer(uint64_t memory)
     assert_int_equal(log_member_added(folder, 2 * BATCH, BATCH), BATCH);
     assert_int_equal(log_member_added(other, 3 * BATCH, BATCH), BATCH);
     uint64_t token = stored()->shape.layers[1].token;
-    clock_sleep_us(300 * 1000);
+    wait_until_folded();
     two_nodes_go_back(&two);
     wait_for_layers(2);
     assert_int_equal(stored()->shape.layers[1].token, token);
@@ -177,22 +214,26 @@ static void test_home_goes_back_beside_one_without_memory__it_is_not_degraded(vo
 }
 
 /* The folder has not noticed, and stores what the view cannot have: the lanes hold a layer's beginning that
- * the view does not know. */
+ * the view does not know. The view has the folder's token, so nothing else refuses it. */
 static void test_view_goes_back_under_a_folder__its_positions_do_not_spoil_it(void **state)
 {
     struct error e = {""};
     (void)state;
-    struct log_member *folder = opens_and_looks(UINT64_MAX, true, 60 * 1000 * 1000);
+    struct log_member *folder = opens(UINT64_MAX, true);
     assert_int_equal(log_member_added(folder, 0, BATCH), BATCH);
-    clock_sleep_us(300 * 1000); /* until the keys are folded */
+    wait_until_folded();
     redisReply *before = client_command(&client, "DUMP tb:{f}:view");
     assert_int_equal(before->type, REDIS_REPLY_STRING);
     grows();
     assert_int_equal(log_member_added(folder, BATCH, BATCH), BATCH);
     wait_for_layers(2);
     log_member_pause(folder);
+    log_set_look_interval(folder->control, 3 * WAIT_US);
+    redisReply *token = client_command(&client, "HGET tb:{f}:view token1");
     must(client_ok(&client, &e, "RESTORE tb:{f}:view 0 %b REPLACE", before->str, before->len), e);
+    freeReplyObject(client_command(&client, "HSET tb:{f}:view token1 %b", token->str, token->len));
     freeReplyObject(before);
+    freeReplyObject(token);
     log_member_go_on(folder);
     assert_int_equal(log_member_added(folder, 2 * BATCH, BATCH), BATCH);
     wait_for_layers(2);
@@ -209,14 +250,14 @@ static void test_home_goes_back_behind_the_token_of_a_layer__its_shards_are_made
     (void)state;
     struct log_member *folder = opens(UINT64_MAX, true);
     assert_int_equal(log_member_added(folder, 0, BATCH), BATCH);
-    clock_sleep_us(300 * 1000);
+    wait_until_folded();
     must(client_save(&client, &e), e);
     must(client_ok(&client, &e, "SET tb:{f}:token 1000000"), e);
     grows();
     wait_for_layers(2);
     assert_int_equal(log_member_added(folder, BATCH, BATCH), BATCH);
     assert_true(stored()->shape.layers[1].token > 1000000);
-    clock_sleep_us(300 * 1000); /* until the keys are folded */
+    wait_until_folded();
     must(client_open(&shards, data.port, REPLY_MS, &e), e);
     for (unsigned layer = 0; layer < 2; layer++) {
         struct key_name key;
@@ -252,7 +293,7 @@ static void test_a_shard_that_was_made_before_its_layer__is_made_again(void **st
     grows();
     wait_for_layers(2);
     assert_int_equal(log_member_added(folder, BATCH, BATCH), BATCH);
-    clock_sleep_us(300 * 1000); /* until the keys are folded */
+    wait_until_folded();
     log_member_pause(folder);
     (void)stored();
     names.incarnation = view->incarnation;
@@ -291,14 +332,16 @@ static void test_home_goes_back_behind_what_was_trimmed__it_is_degraded(void **s
 {
     enum { ENTRIES = 600 };
     struct error e = {""};
+    struct log_generation before;
     (void)state;
     struct log_member *folder = opens(UINT64_MAX, true);
     assert_int_equal(log_member_added(folder, 0, BATCH), BATCH);
-    clock_sleep_us(300 * 1000); /* until the keys are folded */
+    wait_until_folded();
+    before = *stored();
     must(client_save(&client, &e), e);
     for (unsigned i = 0; i < ENTRIES; i++)
         (void)log_member_added(folder, BATCH + i, 1);
-    clock_sleep_us(600 * 1000); /* until all is folded and trimmed */
+    wait_until_trimmed(&before);
     log_member_close(&member[--opened]);
     two_nodes_go_back(&two);
     struct log_member *later = opens(UINT64_MAX, true);
@@ -338,16 +381,14 @@ static void cuts_over(void)
     builder_free(b);
 }
 
-/* Wait until both generations are folded up to the same entries, and have @keys keys. */
+/* Wait until both generations have the lanes up to their ends, and the one that is read has @keys keys. */
 static void wait_for_both(uint64_t keys)
 {
     uint64_t until = clock_mono_us() + WAIT_US;
     bool same = false;
     for (; !same; clock_sleep_us(5000)) {
         const struct log_generation *g = stored(), *read = &view->slot[view->current];
-        same = read->keys == keys;
-        for (unsigned i = 0; i < view->lane_count; i++)
-            same &= log_id_compare(g->folded[i].position.id, read->folded[i].position.id) == 0;
+        same = read->keys == keys && is_folded(g) && is_folded(read); /* the keys are stored first */
         if (clock_mono_us() > until)
             fail_msg("the generations are not folded: %s", member[0].last.text);
     }
@@ -361,12 +402,14 @@ static void behind_what_was_trimmed_of_the_generation_before(bool sleeps)
     enum { ENTRIES = 600, LANES = 2 };
     struct error e = {""};
     redisReply *folded[LANES];
+    struct log_generation before;
     uint8_t answers[BATCH];
     unsigned keys = BATCH;
     struct log_member *first = opens(UINT64_MAX, true), *folder = first;
     cuts_over();
     assert_int_equal(log_member_added(first, 0, keys), keys);
     wait_for_both(keys);
+    before = *stored();
     for (unsigned i = 0; i < LANES; i++)
         folded[i] = client_command(&client, "HGET tb:{f}:view folded1.%u", i);
     if (sleeps) {
@@ -379,7 +422,7 @@ static void behind_what_was_trimmed_of_the_generation_before(bool sleeps)
     assert_int_equal(log_member_added(folder, keys, BATCH), BATCH);
     keys += BATCH;
     wait_for_both(keys);
-    clock_sleep_us(600 * 1000); /* until all up to there is trimmed */
+    wait_until_trimmed(&before);
     log_member_close(&member[--opened]);
     for (unsigned i = 0; i < LANES; i++) {
         assert_int_equal(folded[i]->type, REDIS_REPLY_STRING);

@@ -15,6 +15,7 @@
 #include "shard/generations/grace.h"
 #include "shard/generations/grow.h"
 #include "shard/generations/make.h"
+#include "shard/members/remove.h"
 #include "shard/view/view_load.h"
 
 enum {
@@ -420,19 +421,30 @@ static void wait_until_stalled(const struct log_member *m)
     }
 }
 
-/* Members that were stopped meanwhile meet the layer's mark in their lanes, when the view has no such layer
- * any more: one member has all shards of the former generation, the other none. */
-static void test_a_layer_of_a_generation_that_was_replaced__stops_nobody(void **state)
+static void put_in_doubt(const struct log_member *m)
 {
-    (void)state;
+    struct error e = {""};
+    struct roll r;
+    (void)stored();
+    roll_init(&r, on.link, &on.names, m->filter->writer);
+    must(remove_doubt(&r, log_view_writer(on.view, m->filter->writer), &e), e);
+    roll_fini(&r);
+}
+
+/* Members that were stopped meanwhile meet the layer's mark in their lanes, when the view has no such layer
+ * any more: one member has all shards of the former generation, the other none. @doubt: the former is put in
+ * doubt, as each writer is in turn, and registers again before its lanes go on. */
+static void meet_a_layer_of_a_generation_that_was_replaced(bool doubt)
+{
     struct log_member *a = open_member(UINT64_MAX, true), *b = open_member(UINT64_MAX, false),
-                      *c = open_member(0, true);
+                      *c = open_member(0, false);
     struct late late[2];
     adds_new(a, 0, BATCH);
     adds_new(b, BATCH, BATCH);
     assert_int_equal(log_member_count(c, 0, 2 * BATCH, KEY_PRESENT), 2 * BATCH);
     log_member_pause(b);
     log_member_pause(c);
+    log_set_folding(c->control, true); /* only now: nobody waits for a lease that it has */
     grow_from_one_layer();
     wait_for_layers(2);
     adds_new(a, 2 * BATCH, BATCH); /* into the second layer */
@@ -443,6 +455,8 @@ static void test_a_layer_of_a_generation_that_was_replaced__stops_nobody(void **
     for (unsigned i = 0; i < 2; i++)
         begin_late(&late[i], &b[i], (5 + i) * BATCH);
     wait_until_stalled(b); /* the other member reads blocks first, and finds none */
+    if (doubt)
+        put_in_doubt(b);
     for (unsigned i = 0; i < 2; i++)
         log_member_go_on(&b[i]);
     for (unsigned i = 0; i < 2; i++)
@@ -458,6 +472,18 @@ static void test_a_layer_of_a_generation_that_was_replaced__stops_nobody(void **
         assert_int_equal(late[0].answers[i], KEY_ADDED);
     assert_int_equal(stored()->shape.layer_count,
                      2); /* as in the former generation: no further layer was made */
+}
+
+static void test_a_layer_of_a_generation_that_was_replaced__stops_nobody(void **state)
+{
+    (void)state;
+    meet_a_layer_of_a_generation_that_was_replaced(false);
+}
+
+static void test_a_layer_of_a_generation_that_was_replaced__stops_no_writer_in_doubt(void **state)
+{
+    (void)state;
+    meet_a_layer_of_a_generation_that_was_replaced(true);
 }
 
 /* Until what @m holds in slot 1 has passed a layer, or has not, and has so many layers. */
@@ -685,6 +711,7 @@ int main(void)
         MEMBER_TEST(test_a_layer_with_one_entry__begins_in_the_other_lane_later),
         MEMBER_TEST(test_a_generation_of_two_layers__is_read_again),
         MEMBER_TEST(test_a_layer_of_a_generation_that_was_replaced__stops_nobody),
+        MEMBER_TEST(test_a_layer_of_a_generation_that_was_replaced__stops_no_writer_in_doubt),
         MEMBER_TEST(test_a_generation_that_comes_back__is_held_anew),
         MEMBER_TEST(test_whoever_makes_a_layer__does_not_wait_for_its_next_look),
         cmocka_unit_test_setup_teardown(test_one_that_adds_alone__is_refused_at_the_very_key, set_up_fixed,

@@ -259,6 +259,7 @@ static void test_a_shard_that_went_behind_a_cutover__degrades_the_filter(void **
 {
     (void)state;
     assert_int_equal(log_member_added(&other, 0, ROWS), ROWS);
+    all_have(ROWS); /* so that both hold the generation before */
     log_member_pause(&folder);
     log_member_pause(&other);
     build_and_cut_over();

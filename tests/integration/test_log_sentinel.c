@@ -33,6 +33,19 @@ static void wait_linked(struct client *replica)
     }
 }
 
+/* Wait until the replica has the view: what is lost with the master are entries. */
+static void wait_replicated(void)
+{
+    struct error e = {""};
+    struct client master;
+    int64_t replicas = 0;
+    must(client_open(&master, watched.redis[0].port, WATCHED_WAIT_MS, &e), e);
+    must(client_ok(&master, &e, "SET behind the-view"), e); /* WAIT is for what this connection has written */
+    must(client_integer(&master, &replicas, &e, "WAIT 1 %u", WATCHED_WAIT_MS), e);
+    assert_int_equal(replicas, 1);
+    client_close(&master);
+}
+
 static int start(void **state)
 {
     struct error e = {""};
@@ -47,6 +60,7 @@ static int start(void **state)
     assert_non_null(l);
     must(names_init(&names, "tb", "f", 1, &e), e);
     must(log_member_make(l, &names, 100000, 2, 32768, &e), e);
+    wait_replicated();
     for (unsigned i = 0; i < MEMBERS; i++)
         log_members_open(&member[i], &watched.nodes, &names, UINT64_MAX, true);
     return 0;

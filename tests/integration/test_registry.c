@@ -4,10 +4,12 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
+#include "shard/request/log_filter_state.h"
 #include "shard/view/registry.h"
 #include "tests/lib/proxy.h"
 
@@ -264,6 +266,29 @@ static void test_a_foreign_key_in_place_of_a_registry__is_named_while_a_filter_i
     log_member_close(&m);
 }
 
+/* The control's last call failed, as a lane waited; the lane is read again, and its node stops. */
+static void test_a_node_that_stops_behind_a_failure_of_the_control__is_named(void **state)
+{
+    enum { KEYS = 10, TIMEOUT_MS = 500 };
+    struct error e = {""};
+    struct log_member m;
+    uint8_t answers[KEYS];
+    (void)state;
+    log_redis_make(1000, 1, 4096);
+    const struct log_member_options o = {
+        .nodes = &on.nodes, .names = &on.names, .memory = UINT64_MAX, .timeout_ms = TIMEOUT_MS};
+    must(log_member_open(&m, &o, &e), e);
+    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
+    log_member_pause(&m);
+    (void)snprintf(m.filter->why, sizeof(m.filter->why), "a lane waits for the view");
+    process_signal(&on.redis.process, SIGSTOP);
+    gives(ERR_TIMEOUT, log_member_check(&m, KEYS, KEYS, answers, &e), e);
+    process_signal(&on.redis.process, SIGCONT);
+    assert_non_null(strstr(e.text, "did not answer within the deadline"));
+    log_member_go_on(&m);
+    log_member_close(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +300,7 @@ int main(void)
         cmocka_unit_test(test_a_filter_of_several_incarnations__leaves_the_list_alone),
         cmocka_unit_test(test_a_later_incarnation__stays_named),
         cmocka_unit_test(test_a_foreign_key_in_place_of_a_registry__is_named_while_a_filter_is_open),
+        cmocka_unit_test(test_a_node_that_stops_behind_a_failure_of_the_control__is_named),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -226,6 +226,11 @@ void log_set_folding(struct control *c, bool folds)
     c->folds = folds;
 }
 
+void log_set_look_interval(struct control *c, uint64_t us)
+{
+    c->look_interval_us = us;
+}
+
 /* --- requests --- */
 
 struct asked {

@@ -60,6 +60,8 @@ void log_member_pause(struct log_member *m);
 void log_member_go_on(struct log_member *m);
 /* Set whether the control folds from now on. */
 void log_set_folding(struct control *c, bool folds);
+/* Set the time between two looks at the view without a reason, while the member is paused. */
+void log_set_look_interval(struct control *c, uint64_t us);
 
 /* Check or add @count keys. Each key is a number in decimal text. @answers gets an enum key_answer for each.
  * Errors of key_request.h. */
