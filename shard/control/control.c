@@ -296,9 +296,9 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
         return gone(c, "the filter was deleted, and made anew", e);
     if (c->view->deleting)
         return gone(c, "the filter is being deleted", e);
-    /* with another history it was degraded, and a build heals it */
-    bool is_same =
-        c->histories.count == 0 || (c->view->history_count > 0 && c->view->history[0] == c->histories.id[0]);
+    /* degraded with another history: a build heals it */
+    bool is_same = c->histories.count == 0 || !c->view->degraded ||
+                   (c->view->history_count > 0 && c->view->history[0] == c->histories.id[0]);
     if ((c->view->version < c->version || has_earlier_positions(c)) && is_same) {
         c->went_back = true;
         c->writes_again = true;

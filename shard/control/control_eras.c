@@ -186,6 +186,18 @@ static void stand_in(struct control *c)
         atomic_store(&c->filter->wants_writer, true);
 }
 
+/* As long as that: stand_in(). */
+bool control_waits_to_register(struct control *c)
+{
+    struct error ignored;
+    enum eras_action action;
+    uint64_t since = c->eras_since, now = clock_mono_us();
+    if (has_all(c, control_held_of(c, c->view->current)) ||
+        (since != 0 && now >= since + PARTLY_GRACES * c->writer_grace_us))
+        return false;
+    return control_look_at_masters(c, &action, &ignored) == ERR_OK && action == ERAS_WRITE;
+}
+
 /* Only the view went back: the lanes may have been trimmed past its positions, so store positions again. Do
  * not wait for another process's turn here: one that does not know of this may be folding all the time. */
 static enum err store_again(struct control *c, struct error *e)

@@ -255,6 +255,10 @@ MUST_CHECK enum err control_follow_eras(struct control *c, struct error *e);
 /* Shards on other nodes did not go back with the view: they have tokens of later writers, and are not read
  * until the view has a token that is later still. Draw one. ERR_BUSY: done, load the view again. */
 MUST_CHECK enum err control_take_over(struct control *c, struct held *h, struct error *e);
+/* True if this process must not register as a writer yet: shards' nodes have ids that the view does not
+ * accept, and it has not all shards in memory. A writer that says so has the filter degraded, whatever others
+ * have. */
+bool control_waits_to_register(struct control *c);
 /* A number that differs between views which accept different replication ids. */
 uint64_t control_eras_sum(const struct log_view *v);
 /* If all shards are in memory, get what former writers had added there, too. After a failure the next call

@@ -125,12 +125,14 @@ enum err control_read_view(struct control *c, struct error *e)
         code = restore(c, e);
     if (code == ERR_OK)
         code = control_put_back_layers(c, e);
-    for (unsigned i = 0; i < TRIES && code == ERR_OK && has_to_register(c); i++) {
+    bool waits =
+        code == ERR_OK && !c->filter->registered && has_to_register(c) && control_waits_to_register(c);
+    for (unsigned i = 0; i < TRIES && code == ERR_OK && !waits && has_to_register(c); i++) {
         code = register_writer(c, e);
         if (code == ERR_OK)
             code = control_load_view(c, e);
     }
-    if (code == ERR_OK && has_to_register(c))
+    if (code == ERR_OK && !waits && has_to_register(c))
         code = error_set(e, ERR_BUSY, "this process is removed from the register of writers again and again");
     return code == ERR_OK ? keep_known(c, e) : code;
 }

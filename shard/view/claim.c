@@ -159,8 +159,13 @@ static enum err find_home(const struct claim *c, struct error *e)
     return ERR_OK;
 }
 
-/* Another coordinator knew a node that our list lacks. That node may be gone, if no filter has shards on
- * it. */
+static const char *others_list(const struct claim *c)
+{
+    return c->recorded != NULL ? c->recorded : "unknown";
+}
+
+/* Another coordinator knew a node that our list lacks, or its list was lost. That node may be gone, if no
+ * filter has shards on it. */
 static enum err look_at_filter(struct claim *c, const redisReply *name, struct view *v, struct error *e)
 {
     struct handle f = {.redis = c->redis};
@@ -169,7 +174,7 @@ static enum err look_at_filter(struct claim *c, const redisReply *name, struct v
     if (code == ERR_OK)
         code = handle_load_any(&f, v, &why);
     handle_fini(&f);
-    return code == ERR_CONFIG ? refuse(sync_client_nodes(c->redis), c->recorded, why.text, e) : ERR_OK;
+    return code == ERR_CONFIG ? refuse(sync_client_nodes(c->redis), others_list(c), why.text, e) : ERR_OK;
 }
 
 static enum err look_at_filters(struct claim *c, struct error *e)
@@ -183,7 +188,7 @@ static enum err look_at_filters(struct claim *c, struct error *e)
         sync_client_command(c->redis, NODE_HOME, &names, &ignored, "SMEMBERS %s:filters", c->prefix);
     if (code != ERR_OK) {
         free(v);
-        return refuse(sync_client_nodes(c->redis), c->recorded,
+        return refuse(sync_client_nodes(c->redis), others_list(c),
                       "the metadata node does not answer, so nobody knows which filters there are", e);
     }
     for (size_t i = 0; i < names->elements && code == ERR_OK; i++)
@@ -238,7 +243,7 @@ static enum err claim_once(struct claim *c, bool *whole, struct error *e)
     }
     if (code == ERR_OK)
         code = find_home(c, e);
-    if (code == ERR_OK && c->recorded != NULL)
+    if (code == ERR_OK && (c->recorded != NULL || (c->answered[NODE_HOME] && c->seen[NODE_HOME] == NULL)))
         code = look_at_filters(c, e);
     for (unsigned i = 0; i < nodes->count && code == ERR_OK && *whole && !c->overtaken; i++) {
         code = write_to(c, c->order[i], e);

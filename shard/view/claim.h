@@ -9,11 +9,12 @@
  *
  * The happy path is: the nodes have no list, or the same list. Possible failure modes are: another metadata
  * node, or a node of another installation (refused); a node that is missing here (fine if no view names it);
- * an additional node (it joins); a node that does not answer (the others are compared; nothing is claimed
- * before all nodes have been asked); installations of an older version, which wrote no list (the metadata
- * node is the one that has the set of filter names); two coordinators that start at the same time (both claim
- * the nodes in the same order, whatever their lists say, and neither replaces a list that it has not judged).
- * In a cluster slots decide, and nothing is claimed. */
+ * a metadata node that has lost its list (fine if no view names a node that is missing here); an additional
+ * node (it joins); a node that does not answer (the others are compared; nothing is claimed before all nodes
+ * have been asked); installations of an older version, which wrote no list (the metadata node is the one that
+ * has the set of filter names); two coordinators that start at the same time (both claim the nodes in the
+ * same order, whatever their lists say, and neither replaces a list that it has not judged). In a cluster
+ * slots decide, and nothing is claimed. */
 #include <stdbool.h>
 #include "base/error.h"
 #include "shard/redis/sync_client.h"

@@ -73,6 +73,10 @@ void history_note(struct history_seen *seen, const struct log_view *v)
     seen->count = v->history_count;
     seen->generation = v->slot[v->current].shape.number;
     memcpy(seen->id, v->history, sizeof(seen->id));
+    seen->accepted = v->eras;
+    for (unsigned i = 0; i < v->lane_count; i++)
+        if (!trusted_contains(&v->eras, v->lane[i].era))
+            seen->accepted.count = 0; /* a node has another id, and the view has not taken all of it yet */
 }
 
 /* A server whose id the view accepts was there before: a view has no history of the ids with which it was
@@ -122,7 +126,11 @@ static enum err miss(struct sync_client *l, const struct names *names, const str
     script_filter_key(&call, names, "build");
     script_filter_key(&call, names, "forgotten");
     script_incarnation(&call, v->incarnation);
-    script_incarnation(&call, lived ? 0 : random_u64() | 1);
+    script_incarnation(&call, random_u64() | 1);
+    if (lived)
+        log_eras_text(&seen->accepted, script_argument(&call));
+    else
+        script_text(&call, "");
     while (later < seen->count && !has(v->history, v->history_count, seen->id[later]))
         later++;
     while (later-- > 0)
@@ -148,6 +156,7 @@ enum err history_enter(struct sync_client *l, const struct names *names, const s
     script_filter_key(&call, names, "forgotten");
     script_incarnation(&call, v->incarnation);
     script_incarnation(&call, 0); /* nothing is missed */
+    script_text(&call, "");
     script_incarnation(&call, id);
     enum err code = script_run_once(&call, l, names, &result, e);
     return code == ERR_OK && result < 0 ? log_view_another(names, e) : code;

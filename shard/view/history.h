@@ -29,6 +29,7 @@ struct history_seen {
     uint64_t generation; /* that was read by the last view */
     unsigned count;
     uint64_t id[LOG_HISTORY_MAX]; /* the last one first */
+    struct trusted accepted;      /* ids of the shards' nodes, by the last view */
 };
 void history_note(struct history_seen *seen, const struct log_view *v);
 
@@ -41,8 +42,10 @@ MUST_CHECK enum err history_enter(struct sync_client *l, const struct names *nam
  * history on all masters; or let the view record what it missed. In the second case the view becomes
  * degraded, unless @seen has all of that, and the generation that is read, and the metadata node is no server
  * that was left behind, as neither @seen nor the view knows its replication id: then it was restarted or
- * promoted, and a roll call makes the filter whole. *@again: the view has changed: read it again. Errors:
- * those of registry_look() for the metadata node; ERR_FENCED: there is no such view. */
+ * promoted, and a roll call makes the filter whole. Then the view accepts no replication id that the last
+ * view of @seen did not: the address of such a node leads back to a server that was left. *@again: the view
+ * has changed: read it again. Errors: those of registry_look() for the metadata node; ERR_FENCED: there is no
+ * such view. */
 MUST_CHECK enum err history_follow(struct sync_client *l, const struct names *names, const struct log_view *v,
                                    const struct registry_said *said, const struct history_seen *seen,
                                    bool *again, struct error *e);

@@ -264,6 +264,28 @@ static void test_who_has_nothing__waits_for_who_only_checks(void **state)
     log_member_close(&all);
 }
 
+/* A process that has just begun, and adds, is no writer before others have written what they have. */
+static void test_who_adds_and_has_nothing__waits_for_who_has_all(void **state)
+{
+    struct error e = {""};
+    struct log_member all, late;
+    uint8_t answers[KEYS];
+    (void)state;
+    log_members_open(&all, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&all, 0, KEYS), KEYS);
+    eras_await_forgotten(&all);
+    log_member_pause(&all);
+    eras_lose();
+    opens(&late, PAUSE_US / 6);
+    log_member_go_on(&all);
+    must(log_member_add(&late, KEYS, KEYS, answers, &e), e);
+    assert_int_equal(log_member_count(&late, 0, 2 * KEYS, KEY_PRESENT), 2 * KEYS);
+    assert_true(has_taken());
+    assert_false(on.view->degraded);
+    log_member_close(&late);
+    log_member_close(&all);
+}
+
 /* The id of the lane's last entry. */
 static void last_entry(const struct lane *lane, char out[64])
 {
@@ -493,6 +515,7 @@ int main(void)
         ERAS_TEST(test_keys_of_a_writer_that_left__are_not_absent_after_a_failover),
         ERAS_TEST(test_keys_of_a_writer_that_left__are_written_by_who_has_them),
         ERAS_TEST(test_who_has_nothing__waits_for_who_only_checks),
+        ERAS_TEST(test_who_adds_and_has_nothing__waits_for_who_has_all),
         ERAS_TEST(test_a_generation_that_is_read_no_more__is_not_written),
         ERAS_TEST(test_what_was_written__is_not_written_again),
         ERAS_TEST(test_writers__write_one_after_the_other),

@@ -112,8 +112,10 @@ static void test_histories_that_were_missed__keep_their_order(void **state)
 {
     struct error e = {""};
     bool again;
-    const struct history_seen seen = {
-        .generation = view->slot[view->current].shape.number, .count = 3, .id = {0x3333, 0x2222, 0x1111}};
+    const struct history_seen seen = {.generation = view->slot[view->current].shape.number,
+                                      .count = 3,
+                                      .id = {0x3333, 0x2222, 0x1111},
+                                      .accepted = view->eras};
     struct registry_said said = {.named = true};
     char field[REGISTRY_HISTORY_FIELD_MAX], later[2 * 16 + 2];
     (void)state;

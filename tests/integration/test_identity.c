@@ -437,6 +437,7 @@ static void test_nodes__that_disagree_are_refused_by_an_installation_without_a_l
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(number(i, "DEL twinbloom:nodes"), 1);
     is_refused(reversed, "the names of filters lie there");
+    is_refused(home_url, "has shards on node");
     is_whole(generation);
 }
 

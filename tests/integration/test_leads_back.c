@@ -25,8 +25,12 @@ enum {
     LOOK_US = 5000,
     SOON_MS = 500,
     SELDOM_US = 3000000,
+    OFTEN_US = 20000,
+    GRACE_US = 2000000,
+    PATIENCE = 5,
     CAPACITY = 3000,
-    KEYS = 300
+    KEYS = 300,
+    NEVER = 1000000
 };
 
 static struct temp_redis server[NODES], replica[NODES];
@@ -301,6 +305,131 @@ static void test_what_is_folded__at_another_server_is_not_missing(void **state)
     log_member_abandon(&m);
 }
 
+/* --- the metadata node and the lane --- */
+
+static void open_short(struct log_member *m)
+{
+    struct error e = {""};
+    const struct log_member_options o = {.nodes = &nodes,
+                                         .names = &names,
+                                         .memory = UINT64_MAX,
+                                         .timeout_ms = REPLY_MS,
+                                         .writer_grace_us = GRACE_US,
+                                         .look_interval_us = OFTEN_US,
+                                         .folds = true};
+    must(log_member_open(m, &o, &e), e);
+}
+
+/* None of the keys is absent, until all are answered, and one that nobody has added, for which a lane is
+ * read;
+ * @patience: times a request may end without that. */
+static void assert_none_is_absent(struct log_member *m, unsigned patience, unsigned keys)
+{
+    static uint8_t answers[7 * KEYS + 1];
+    struct error e = {""};
+    enum err code = ERR_BUSY;
+    for (unsigned k = 0; k <= patience && code != ERR_OK; k++) {
+        code = log_member_check(m, 0, keys + 1, answers, &e);
+        for (unsigned i = 0; i < keys; i++)
+            assert_int_not_equal(answers[i], KEY_ABSENT);
+    }
+    must(code, e);
+}
+
+/* Both are other servers for a while, where @adds adds keys, and has some of them folded. @checks has looked
+ * there, and has not met all of these keys. */
+static void lead_both_away(struct log_member *adds, struct log_member *checks)
+{
+    struct error e = {""};
+    struct client c;
+    static uint8_t answers[KEYS];
+    open_short(adds);
+    must(log_member_add(adds, 0, KEYS, answers, &e), e);
+    assert_true(await_folded());
+    open_short(checks);
+    log_members_await_loaded(checks);
+    must(client_open(&c, server[DATA].port, REPLY_MS, &e), e);
+    must(client_ok(&c, &e, "DEBUG CHANGE-REPL-ID"), e); /* the id of a server is a history then */
+    client_close(&c);
+    must(log_member_add(adds, 0, KEYS, answers, &e), e);
+    assert_int_equal(log_member_count(checks, NEVER, 1, KEY_ABSENT), 1);
+    lead_to_replica(HOME);
+    lead_to_replica(DATA);
+    connect_again();
+    clock_sleep_us(BREAKS_US);
+    must(log_member_add(adds, KEYS, KEYS, answers, &e), e);
+    assert_true(await_folded());
+    assert_int_equal(log_member_count(checks, KEYS, KEYS, KEY_ABSENT), 0);
+    assert_int_equal(log_member_count(checks, NEVER, 1, KEY_ABSENT), 1);
+    must(log_member_add(adds, 2 * KEYS, KEYS, answers, &e), e);
+}
+
+static void lead_both_to(const struct temp_redis *servers)
+{
+    for (unsigned node = 0; node < NODES; node++)
+        proxy_aim(proxy, route[node], servers[node].port);
+    connect_again();
+}
+
+/* The lane's server is one that the view of before accepts, and it has not what was added. */
+static void test_keys_that_were_added_elsewhere__are_added_again_first(void **state)
+{
+    static struct log_member adds, checks, later;
+    (void)state;
+    lead_both_away(&adds, &checks);
+    log_member_pause(&adds);
+    lead_both_to(server);
+    clock_sleep_us(SOON_MS * UINT64_C(1000));
+    log_member_go_on(&adds);
+    assert_none_is_absent(&checks, 0, 3 * KEYS);
+    open_short(&later);
+    assert_none_is_absent(&later, 0, 3 * KEYS);
+    log_member_close(&later);
+    log_member_close(&checks);
+    log_member_close(&adds);
+}
+
+/* Each of the servers accepts its lane's id. */
+static void test_servers_that_are_used_in_turn__are_asked_each_time(void **state)
+{
+    static struct log_member adds, checks, later;
+    static uint8_t answers[KEYS];
+    struct error e = {""};
+    (void)state;
+    lead_both_away(&adds, &checks);
+    for (unsigned turn = 3; turn < 7; turn++) {
+        log_member_pause(&adds);
+        lead_both_to(turn % 2 == 0 ? replica : server);
+        clock_sleep_us(SOON_MS * UINT64_C(1000));
+        log_member_go_on(&adds);
+        assert_none_is_absent(&checks, 0, turn * KEYS);
+        must(log_member_add(&adds, turn * KEYS, KEYS, answers, &e), e);
+        assert_true(await_folded());
+    }
+    open_short(&later);
+    assert_none_is_absent(&later, 0, 7 * KEYS);
+    log_member_close(&later);
+    log_member_close(&checks);
+    log_member_close(&adds);
+}
+
+static void test_keys_that_nobody_adds_again__are_not_absent(void **state)
+{
+    static struct log_member adds, checks, later;
+    struct error e = {""};
+    (void)state;
+    lead_both_away(&adds, &checks);
+    log_member_abandon(&adds);
+    lead_both_to(server);
+    assert_none_is_absent(&checks, PATIENCE, 3 * KEYS);
+    open_short(&later);
+    assert_none_is_absent(&later, 0, 3 * KEYS);
+    must(log_view_load(l, &names, view, &e), e);
+    assert_true(view->degraded);
+    log_member_close(&later);
+    log_member_close(&checks);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,6 +442,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_positions__that_went_back_are_stored_again, set_up_home_apart,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_what_is_folded__at_another_server_is_not_missing, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_keys_that_were_added_elsewhere__are_added_again_first,
+                                        set_up_home_apart, tear_down),
+        cmocka_unit_test_setup_teardown(test_servers_that_are_used_in_turn__are_asked_each_time,
+                                        set_up_home_apart, tear_down),
+        cmocka_unit_test_setup_teardown(test_keys_that_nobody_adds_again__are_not_absent, set_up_home_apart,
                                         tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -417,11 +417,6 @@ static void choose(uint64_t *state, unsigned done, uint64_t requests, bool has_e
         fault.older = 0;
     if (fault.nodes == all && fault.next == OTHER_NODE)
         fault.next = NOTHING;
-    /* Where home has neither lane nor shards, and leads back together with one that has: limits.md. */
-    if (breaks.layout >= HOME_APART && (fault.nodes & 1) != 0 && fault.nodes != 1) {
-        fault.nodes = 1;
-        fault.next = fault.next == OTHER_NODE ? NOTHING : fault.next;
-    }
     /* What home has lost is not made again. */
     const bool home = (fault.nodes & 1) != 0 || fault.next == OTHER_NODE;
     if (fault.data == EARLIER || fault.data == ANOTHER_NODE || (fault.data == EMPTY && home))

@@ -4,7 +4,8 @@
  * has. A view says which histories it comes from: every replication id that it took adds one. One key; takers have the
  * view take the replication id of its server; a writer and readers, which may sleep between any two commands.
  * README.md says what is left out. With REMEMBERS the view was made with a replication id that is no history of it, and
- * a reader remembers the histories of the view that it believed last.
+ * a reader remembers the histories of the view that it believed last. With APART the lane is on another node, whose
+ * address leads elsewhere and back together with the metadata node's: so a view never accepts its own server's id.
  *
  * denied: a reader says "absent" of the key after its add was acknowledged. */
 
@@ -56,10 +57,12 @@ inline name(at_, h, k)
     }
 }
 
-#ifdef ACCEPTED_IS_NEW
+#ifdef APART
 #define IS_NEW true
+#elif defined(ACCEPTED_IS_NEW)
+#define IS_NEW ((BIT(home + 1) & seen) == 0)
 #else
-#define IS_NEW (era[home] != home + 1)
+#define IS_NEW ((BIT(home + 1) & seen) == 0 && era[home] != home + 1)
 #endif
 
 /* Read the view, then the registries; @good: it is believed. One that does not know what a registry names has
@@ -74,12 +77,23 @@ inline look()
     m = named[home];
     if
 #ifdef REMEMBERS
-    :: ((BIT(n) & k) == 0 || (BIT(m) & k) == 0) && (BIT(n) & seen) != 0 && (BIT(m) & seen) != 0 &&
-       (BIT(home + 1) & seen) == 0 && IS_NEW ->
-       atomic { known[home] = known[home] | seen; latest[home] = n } /* it only notes them: its server is a new one */
+    :: ((BIT(n) & k) == 0 || (BIT(m) & k) == 0) && (BIT(n) & seen) != 0 && (BIT(m) & seen) != 0 && IS_NEW ->
+       atomic { /* it only notes them: its server is a new one */
+           known[home] = known[home] | seen; latest[home] = n;
+#if defined(APART) && !defined(LEFT_STAYS)
+           if
+           :: era[home] != accepted -> /* an address leads back to a server that was left */
+              era[home] = 0;
+              if
+              :: drawn < LAST -> known[home] = known[home] | BIT(drawn); latest[home] = drawn; drawn++
+              :: else
+              fi
+           :: else
+           fi
+#endif
+       }
        good = false
-    :: ((BIT(n) & k) == 0 || (BIT(m) & k) == 0) && !((BIT(n) & seen) != 0 && (BIT(m) & seen) != 0 &&
-       (BIT(home + 1) & seen) == 0 && IS_NEW) ->
+    :: ((BIT(n) & k) == 0 || (BIT(m) & k) == 0) && !((BIT(n) & seen) != 0 && (BIT(m) & seen) != 0 && IS_NEW) ->
 #else
     :: (BIT(n) & k) == 0 || (BIT(m) & k) == 0 ->
 #endif
@@ -116,7 +130,7 @@ inline look()
 
 proctype taker()
 {
-    byte k, l, e, n, m, at, to, seen;
+    byte k, l, e, n, m, at, to, seen, accepted;
     bool d, good;
 end:
     do
@@ -128,6 +142,10 @@ end:
               if
               :: era[home] == e ->
                  era[home] = to;
+#ifdef APART
+                 /* a roll call: the writer appends it again */
+                 entry[to - 1] = entry[to - 1] || (e == 0 && acknowledged);
+#endif
 #ifndef HISTORY_NOT_SAID
                  if
                  :: (known[home] & BIT(to)) == 0 -> known[home] = known[home] | BIT(to); latest[home] = to
@@ -147,7 +165,7 @@ end:
 /* Entries count on the connection, and under the replication id, that the look was for. */
 proctype writer()
 {
-    byte k, l, e, n, m, at, seen;
+    byte k, l, e, n, m, at, seen, accepted;
     bool d, good;
     do
     :: atomic { at = switches; good = false };
@@ -161,7 +179,7 @@ proctype writer()
 
 proctype reader()
 {
-    byte k, l, e, n, m, at, seen;
+    byte k, l, e, n, m, at, seen, accepted;
     bool d, good;
 end:
     do
@@ -170,7 +188,7 @@ end:
 #ifdef REMEMBERS
        atomic {
            if
-           :: good -> seen = k
+           :: good -> seen = k; accepted = e
            :: else
            fi
        };
