@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* One node has the view and all else of a filter. It restarts with the data of any earlier moment, under another id.
- * Two coordinators share a state file; each is started, killed and stopped again and again. None has anything in memory,
- * so an id that the view does not accept degrades the filter, unless the file tells that nothing was lost. A coordinator
- * may serve without looking at the filter, which is idle then. README.md says what is left out.
+ * Two coordinators share a state file; each is started, killed and stopped again and again. None has anything in
+ * memory, so an id that the view does not accept degrades the filter, unless the file tells that nothing was lost. A
+ * coordinator may serve without looking at the filter, which is idle then. README.md says what is left out.
  *
  * denied: the filter is not degraded, and lacks an acknowledged key. */
 
@@ -18,7 +18,7 @@
 typedef data { byte keys, mark, accepted; bool degraded }; /* the number of acknowledged keys that it has */
 data node, saved;
 byte id = 1, drawn, starts, acknowledged;
-byte file_mark, file_ids, file_since; /* mark 0: none; then the ids' history goes on under the id `since` */
+byte file_mark, file_ids, file_since; /* mark 0: none; then the history of the ids goes on under `since` */
 byte holders;             /* of the shared lock */
 bool exclusive;
 bool denied;
