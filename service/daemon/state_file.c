@@ -77,9 +77,7 @@ void state_file_end(struct clean_stop *stop, const struct service *s)
         l != NULL ? clean_stop_end(stop, l, s->owner, &e) : error_set(&e, ERR_NOMEM, "out of memory");
     if (code == ERR_OK)
         log_info("clean_stop_noted", "note=\"Redis may be restarted before the next start\"");
-    else if (code == ERR_BUSY)
-        log_info("clean_stop_not_noted", "error=%s", log_quote(e.text));
-    else
+    else if (code != ERR_BUSY) /* it is for another one to note it */
         log_warn("clean_stop_not_noted", "code=%s error=%s", error_name(code), log_quote(e.text));
     sync_client_free(l);
     clean_stop_free(stop);

@@ -325,8 +325,8 @@ static void see(void *arg, const struct members_entry *entry)
     o->any |= !entry->gone && strcmp(entry->id, o->id) != 0;
 }
 
-/* ERR_BUSY: another coordinator serves. One that was killed counts as gone a moment later: that is waited
- * for. */
+/* ERR_BUSY, ERR_CONFLICT: another coordinator serves. One that was killed counts as gone a moment later: that
+ * is waited for. */
 static enum err be_alone(struct clean_stop *s, struct sync_client *l, const char *id, struct error *e)
 {
     const uint64_t until = clock_mono_us() + (MEMBERS_GONE_MS + 500) * 1000ull;
@@ -340,7 +340,7 @@ static enum err be_alone(struct clean_stop *s, struct sync_client *l, const char
         code = members_read(l, s->prefix, NULL, see, &others, e);
     }
     return code == ERR_OK && others.any
-               ? error_set(e, ERR_BUSY, "another coordinator serves, without state_file")
+               ? error_set(e, ERR_CONFLICT, "another coordinator serves, without state_file")
                : code;
 }
 
@@ -368,13 +368,17 @@ static enum err note(struct clean_stop *s, struct sync_client *l, struct error *
         const char *name = sync_client_name(l, i);
         const struct replication *now = replications_of_node(&there, name);
         const struct stopped *before = of_name(&was, name);
-        struct stopped *n = add(s);
-        if (n == NULL)
-            code = error_set(e, ERR_NOMEM, "out of memory");
-        else if (now == NULL || now->id == 0)
+        if (now == NULL) /* another database of a server that is there */
+            continue;
+        if (now->id == 0) {
             code = error_set(e, ERR_UNREACHABLE, "Redis node %s does not answer, or is no master", name);
-        if (code != ERR_OK)
             break;
+        }
+        struct stopped *n = add(s);
+        if (n == NULL) {
+            code = error_set(e, ERR_NOMEM, "out of memory");
+            break;
+        }
         (void)snprintf(n->name, sizeof(n->name), "%s", name);
         if (before != NULL && still_goes_on(before, now))
             n->ids = before->ids;

@@ -47,8 +47,8 @@ MUST_CHECK enum err clean_stop_begin(struct clean_stop *s, struct sync_client *l
 /* True if the history of @id goes on in @now, as the masters were asked just now. @s may be NULL. */
 bool clean_stop_goes_on(const struct clean_stop *s, uint64_t id, const struct replication *now);
 /* This process, whose name among the members is @id, serves no more: note it, if no other one serves.
- * Waits some seconds for one that was killed. ERR_BUSY: another one serves. Other errors: nothing is noted.
- */
+ * Waits some seconds for one that was killed. ERR_BUSY: another one has the file, and notes it later.
+ * ERR_CONFLICT: another one serves without the file. Other errors: nothing is noted. */
 MUST_CHECK enum err clean_stop_end(struct clean_stop *s, struct sync_client *l, const char *id,
                                    struct error *e);
 /* @s may be NULL. */

@@ -211,7 +211,7 @@ static void test_two_coordinators__what_one_knows_is_known_to_both(void **state)
     launch(1);
     is_whole(1, "f", f_count);
     end(0);
-    assert_true(has_logged(0, "event=clean_stop_not_noted"));
+    assert_false(has_logged(0, "event=clean_stop_noted"));
     end(1);
     assert_true(has_logged(1, "event=clean_stop_noted"));
     restart_nodes(true);
