@@ -25,11 +25,6 @@ static char directory[] = "/tmp/twinbloom-state-XXXXXX";
 static char state_file[64], nodes[160], lines[128], far[160];
 static uint64_t f_count, idle_count, far_count;
 
-static size_t key_of(uint64_t number, char out[CLIENT_KEY_MAX])
-{
-    return (size_t)snprintf(out, CLIENT_KEY_MAX, "key:%llu", (unsigned long long)number);
-}
-
 static void launch(unsigned d)
 {
     struct error e = {""};
@@ -78,7 +73,7 @@ static void restart_nodes(bool saves)
 static void add(unsigned d, const char *filter, uint64_t *count)
 {
     struct error e = {""};
-    must(client_madd(&caller[d], filter, key_of, *count, KEYS, &e), e);
+    must(client_madd(&caller[d], filter, fixture_code, *count, KEYS, &e), e);
     *count += KEYS;
 }
 
@@ -87,7 +82,7 @@ static void none_is_absent(unsigned d, const char *filter, uint64_t count)
 {
     struct error e = {""};
     uint64_t present = 0, until = clock_mono_us() + ASKED_FOR_MS * 1000ull;
-    while (client_mexists(&caller[d], filter, key_of, 0, count, &present, NULL, &e) != ERR_OK) {
+    while (client_mexists(&caller[d], filter, fixture_code, 0, count, &present, NULL, &e) != ERR_OK) {
         if (clock_mono_us() > until)
             fail_msg("%s", e.text);
         clock_sleep_us(50 * 1000);
@@ -108,9 +103,9 @@ static void is_whole(unsigned d, const char *filter, uint64_t count)
 {
     struct error e = {""};
     uint64_t present = 0;
-    must(client_mexists(&caller[d], filter, key_of, 0, count, &present, NULL, &e), e);
+    must(client_mexists(&caller[d], filter, fixture_code, 0, count, &present, NULL, &e), e);
     assert_int_equal(present, count);
-    must(client_mexists(&caller[d], filter, key_of, 1000000, KEYS, &present, NULL, &e), e);
+    must(client_mexists(&caller[d], filter, fixture_absent_code, 0, KEYS, &present, NULL, &e), e);
     assert_true(present < KEYS / 50);
     is_degraded(d, filter, "0");
 }
@@ -205,7 +200,7 @@ static void test_all_restarted__nothing_is_in_doubt(void **state)
     is_whole(0, "f", f_count);
 }
 
-static void test_two_coordinators__what_one_knows_is_known_to_both(void **state)
+static void test_all_of_two_coordinators__what_one_knows_is_known_to_both(void **state)
 {
     (void)state;
     launch(1);
@@ -249,7 +244,7 @@ static void test_an_older_metadata_node__vouches_for_no_other(void **state)
     is_in_doubt(0, "far", far_count);
 }
 
-static void test_killed_behind_a_clean_start__what_was_noted_is_used_up(void **state)
+static void test_a_kill_behind_a_clean_start__what_was_noted_is_used_up(void **state)
 {
     (void)state;
     end(0);
@@ -264,7 +259,7 @@ static void test_killed_behind_a_clean_start__what_was_noted_is_used_up(void **s
 }
 
 /* It slept for so long that its heartbeat counts as gone. */
-static void test_another_one_sleeps__nothing_is_noted(void **state)
+static void test_one_that_sleeps__nothing_is_noted(void **state)
 {
     (void)state;
     launch(1);
@@ -282,7 +277,7 @@ static void test_another_one_sleeps__nothing_is_noted(void **state)
 }
 
 /* The other one does not have the file, and all comes back as it was while it served. */
-static void test_another_machine_meanwhile__what_was_noted_counts_no_more(void **state)
+static void test_one_without_the_file_meanwhile__what_was_noted_counts_no_more(void **state)
 {
     struct error e = {""};
     (void)state;
@@ -299,7 +294,7 @@ static void test_another_machine_meanwhile__what_was_noted_counts_no_more(void *
 }
 
 /* The other one does not have the file. */
-static void test_another_machine__nothing_is_noted(void **state)
+static void test_one_without_the_file__nothing_is_noted(void **state)
 {
     struct error e = {""};
     (void)state;
@@ -426,15 +421,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_all_restarted__nothing_is_in_doubt, start, stop),
-        cmocka_unit_test_setup_teardown(test_two_coordinators__what_one_knows_is_known_to_both, start, stop),
+        cmocka_unit_test_setup_teardown(test_all_of_two_coordinators__what_one_knows_is_known_to_both, start,
+                                        stop),
         cmocka_unit_test_setup_teardown(test_a_node_with_older_data__is_not_believed, start, stop),
         cmocka_unit_test_setup_teardown(test_an_older_metadata_node__vouches_for_no_other, start, stop),
-        cmocka_unit_test_setup_teardown(test_killed_behind_a_clean_start__what_was_noted_is_used_up, start,
+        cmocka_unit_test_setup_teardown(test_a_kill_behind_a_clean_start__what_was_noted_is_used_up, start,
                                         stop),
-        cmocka_unit_test_setup_teardown(test_another_one_sleeps__nothing_is_noted, start, stop),
-        cmocka_unit_test_setup_teardown(test_another_machine_meanwhile__what_was_noted_counts_no_more, start,
-                                        stop),
-        cmocka_unit_test_setup_teardown(test_another_machine__nothing_is_noted, start, stop),
+        cmocka_unit_test_setup_teardown(test_one_that_sleeps__nothing_is_noted, start, stop),
+        cmocka_unit_test_setup_teardown(test_one_without_the_file_meanwhile__what_was_noted_counts_no_more,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(test_one_without_the_file__nothing_is_noted, start, stop),
         cmocka_unit_test_setup_teardown(test_a_writer_was_killed_before__nothing_is_in_doubt, start, stop),
         cmocka_unit_test_setup_teardown(
             test_a_node_that_lost_keys_meanwhile__no_longer_vouches_for_what_it_had_before, start, stop),
