@@ -145,7 +145,7 @@ static void write_state(const char *text)
 static int start(void **state)
 {
     struct error e = {""};
-    static const char *const saved[] = {"--save", "3600 1", NULL};
+    static const char *const saved[] = {"--save", "3600", "1", NULL};
     (void)state;
     (void)snprintf(directory, sizeof(directory), "/tmp/twinbloom-state-XXXXXX");
     assert_non_null(mkdtemp(directory));
