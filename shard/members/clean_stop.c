@@ -21,7 +21,8 @@ enum {
     MARK_MAX = 33,
     FILE_BYTES_MAX = 4 * 1024 * 1024,
     ID_DIGITS = REPLICATION_ID_DIGITS,
-    AGAIN_US = 200 * 1000
+    AGAIN_US = 200 * 1000,
+    SHARE_US = 10 * 1000 * 1000
 };
 
 /* A node of the file. */
@@ -272,6 +273,19 @@ enum err clean_stop_look(struct clean_stop *s, struct sync_client *l, struct err
     return code == ERR_OK && s->mark[0] != '\0' ? ask(s, l, e) : code;
 }
 
+/* The lock is given up for a moment, in which another coordinator that starts may get it. It finds no mark,
+ * so that it asks no node, and goes on at once. */
+static enum err share(const struct clean_stop *s, struct error *e)
+{
+    const uint64_t until = clock_mono_us() + SHARE_US;
+    while (flock(s->file, LOCK_SH | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK || clock_mono_us() > until)
+            return fail(s, "locked", e);
+        clock_sleep_us(AGAIN_US / 20);
+    }
+    return ERR_OK;
+}
+
 void clean_stop_unmark(struct sync_client *l, const char *prefix)
 {
     struct error ignored;
@@ -293,9 +307,7 @@ enum err clean_stop_begin(struct clean_stop *s, struct sync_client *l, struct er
                      s->node[i].is_asked ? "it has older data, or is another server" : "it does not answer");
     if (code == ERR_OK)
         clean_stop_unmark(l, s->prefix);
-    if (code == ERR_OK && s->is_exclusive && flock(s->file, LOCK_SH | LOCK_NB) != 0)
-        code = fail(s, "locked", e);
-    return code;
+    return code == ERR_OK && s->is_exclusive ? share(s, e) : code;
 }
 
 /* --- between --- */

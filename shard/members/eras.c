@@ -162,6 +162,12 @@ static enum err check_addresses(const struct eras *s, struct error *e)
     return ERR_OK;
 }
 
+/* Two addresses of a list lead to one server: nobody tells which of them is its own. */
+static bool is_twice(const struct eras *s, const struct sync_client *l)
+{
+    return sync_client_nodes(l)->cluster == NULL && s->there.count < sync_client_nodes(l)->count;
+}
+
 enum err eras_look(struct eras *s, struct sync_client *l, const struct names *names, const struct log_view *v,
                    enum eras_action *out, struct error *e)
 {
@@ -174,7 +180,7 @@ enum err eras_look(struct eras *s, struct sync_client *l, const struct names *na
     if (code != ERR_OK)
         return code;
     *out = judge(s, v, is_cluster);
-    return *out == ERAS_KEEP ? note_seen(s, e) : ERR_OK;
+    return *out == ERAS_KEEP && !is_twice(s, l) ? note_seen(s, e) : ERR_OK;
 }
 
 static uint64_t generation_of(const struct log_view *v)

@@ -206,7 +206,23 @@ static void test_an_address__that_leads_to_an_earlier_node_is_met(void **state)
     eras_fini(&watch);
 }
 
-/* It would stay open there. */
+/* A process that starts meanwhile does not take that server for the one of the earlier node. */
+static void test_a_first_look__at_an_address_that_leads_to_another_node_is_not_remembered(void **state)
+{
+    struct error e = {""};
+    struct eras watch = {.now = {.count = 0}};
+    enum eras_action action;
+    (void)state;
+    must(log_view_load(l, &names, view, &e), e);
+    aim(ONE, TWO);
+    must(eras_look(&watch, l, &names, view, &action, &e), e);
+    assert_int_equal(action, ERAS_KEEP);
+    aim(ONE, ONE);
+    must(eras_look(&watch, l, &names, view, &action, &e), e);
+    assert_int_equal(action, ERAS_KEEP);
+    eras_fini(&watch);
+}
+
 /* Which servers they were is not forgotten where a look finds nodes away for a moment. */
 static void test_an_address__that_leads_elsewhere_behind_broken_connections_is_met(void **state)
 {
@@ -230,6 +246,7 @@ static void test_an_address__that_leads_elsewhere_behind_broken_connections_is_m
     eras_fini(&watch);
 }
 
+/* It would stay open there. */
 static void test_a_lane__whose_address_leads_to_another_node_is_not_replaced(void **state)
 {
     struct log_member m;
@@ -259,6 +276,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
             test_an_address__that_leads_elsewhere_behind_broken_connections_is_met, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_a_first_look__at_an_address_that_leads_to_another_node_is_not_remembered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_address__that_leads_to_an_earlier_node_is_met, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_an_address__that_leads_to_another_node_has_no_key_lost, set_up,
