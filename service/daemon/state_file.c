@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/daemon/state_file.h"
 
-#include <inttypes.h>
 #include <signal.h>
-#include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -33,7 +31,7 @@ static enum err look(struct clean_stop *stop, struct sync_client *l, struct erro
                      log_quote(e->text), WAIT_US / 1000000);
             said = true;
         }
-        (void)usleep(AGAIN_US);
+        clock_sleep_us(AGAIN_US);
         waited = clock_mono_us() - begun;
     }
     if (may_pass(code) && is_told_to_stop())

@@ -358,11 +358,8 @@ static enum err be_alone(struct clean_stop *s, struct sync_client *l, const char
 
 static enum err set_marks(struct clean_stop *s, struct sync_client *l, struct error *e)
 {
-    uint8_t mark[(MARK_MAX - 1) / 2];
     enum err code = ERR_OK;
-    random_id(mark);
-    for (unsigned i = 0; i < sizeof(mark); i++)
-        (void)snprintf(s->mark + (size_t)2 * i, 3, "%02x", mark[i]);
+    (void)snprintf(s->mark, MARK_MAX, "%016" PRIx64 "%016" PRIx64, random_u64(), random_u64());
     for (unsigned i = 0; i < sync_client_nodes(l)->count && code == ERR_OK; i++)
         code = sync_client_command(l, i, NULL, e, "SET %s:clean_stop %s", s->prefix, s->mark);
     return code;

@@ -53,6 +53,12 @@ static void save(unsigned node)
     client_close(&c);
 }
 
+static void save_both(void)
+{
+    for (unsigned i = 0; i < NODES; i++)
+        save(i);
+}
+
 /* @saves: the node writes its file first. */
 static void restart_node(unsigned node, bool saves)
 {
@@ -114,6 +120,16 @@ static void is_in_doubt(unsigned d, const char *filter, uint64_t count)
 {
     none_is_absent(d, filter, count);
     is_degraded(d, filter, "1");
+}
+
+/* It adds keys, and is killed; all nodes come back as they were when they were saved. */
+static void adds_and_all_goes_back(unsigned d)
+{
+    add(d, "f", &f_count);
+    die(d);
+    restart_nodes(false);
+    launch(0);
+    is_in_doubt(0, "f", f_count);
 }
 
 static bool has_logged(unsigned d, const char *text)
@@ -248,14 +264,9 @@ static void test_a_kill_behind_a_clean_start__what_was_noted_is_used_up(void **s
 {
     (void)state;
     end(0);
-    save(0);
-    save(1); /* with the marks */
+    save_both(); /* with the marks */
     launch(0);
-    add(0, "f", &f_count);
-    die(0);
-    restart_nodes(false);
-    launch(0);
-    is_in_doubt(0, "f", f_count);
+    adds_and_all_goes_back(0);
 }
 
 /* It slept for so long that its heartbeat counts as gone. */
@@ -266,14 +277,9 @@ static void test_one_that_sleeps__nothing_is_noted(void **state)
     daemon_pause(&served[1]);
     clock_sleep_us((MEMBERS_GONE_MS + 500) * 1000);
     end(0);
-    save(0);
-    save(1);
+    save_both();
     daemon_resume(&served[1]);
-    add(1, "f", &f_count);
-    die(1);
-    restart_nodes(false);
-    launch(0);
-    is_in_doubt(0, "f", f_count);
+    adds_and_all_goes_back(1);
 }
 
 /* The other one does not have the file, and all comes back as it was while it served. */
@@ -284,13 +290,8 @@ static void test_one_without_the_file_meanwhile__what_was_noted_counts_no_more(v
     end(0);
     must(daemon_rewrite(&served[1], &(struct daemon_options){.nodes = nodes}, &e), e);
     launch(1);
-    save(0);
-    save(1);
-    add(1, "f", &f_count);
-    die(1);
-    restart_nodes(false);
-    launch(0);
-    is_in_doubt(0, "f", f_count);
+    save_both();
+    adds_and_all_goes_back(1);
 }
 
 /* The other one does not have the file. */

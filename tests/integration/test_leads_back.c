@@ -321,7 +321,7 @@ static void open_short(struct log_member *m)
 }
 
 /* None of the keys is absent, until all are answered, and one that nobody has added, for which a lane is
- * read;
+ * read.
  * @patience: times a request may end without that. */
 static void assert_none_is_absent(struct log_member *m, unsigned patience, unsigned keys)
 {
@@ -371,16 +371,21 @@ static void lead_both_to(const struct temp_redis *servers)
     connect_again();
 }
 
+static void lead_a_sleeper_to(struct log_member *m, const struct temp_redis *servers)
+{
+    log_member_pause(m);
+    lead_both_to(servers);
+    clock_sleep_us(SOON_MS * UINT64_C(1000));
+    log_member_go_on(m);
+}
+
 /* The lane's server is one that the view of before accepts, and it has not what was added. */
 static void test_keys_that_were_added_elsewhere__are_added_again_first(void **state)
 {
     static struct log_member adds, checks, later;
     (void)state;
     lead_both_away(&adds, &checks);
-    log_member_pause(&adds);
-    lead_both_to(server);
-    clock_sleep_us(SOON_MS * UINT64_C(1000));
-    log_member_go_on(&adds);
+    lead_a_sleeper_to(&adds, server);
     assert_none_is_absent(&checks, 0, 3 * KEYS);
     open_short(&later);
     assert_none_is_absent(&later, 0, 3 * KEYS);
@@ -398,10 +403,7 @@ static void test_servers_that_are_used_in_turn__are_asked_each_time(void **state
     (void)state;
     lead_both_away(&adds, &checks);
     for (unsigned turn = 3; turn < 7; turn++) {
-        log_member_pause(&adds);
-        lead_both_to(turn % 2 == 0 ? replica : server);
-        clock_sleep_us(SOON_MS * UINT64_C(1000));
-        log_member_go_on(&adds);
+        lead_a_sleeper_to(&adds, turn % 2 == 0 ? replica : server);
         assert_none_is_absent(&checks, 0, turn * KEYS);
         must(log_member_add(&adds, turn * KEYS, KEYS, answers, &e), e);
         assert_true(await_folded());

@@ -244,19 +244,27 @@ static void test_a_foreign_key_in_place_of_a_registry__is_named(void **state)
     handle_fini(&f);
 }
 
+/* A filter of its own, to which it has added @keys keys. */
+static void open_with_keys(struct log_member *m, unsigned keys)
+{
+    enum { TIMEOUT_MS = 500 };
+    struct error e = {""};
+    log_redis_make(1000, 1, 4096);
+    const struct log_member_options o = {
+        .nodes = &on.nodes, .names = &on.names, .memory = UINT64_MAX, .timeout_ms = TIMEOUT_MS};
+    must(log_member_open(m, &o, &e), e);
+    assert_int_equal(log_member_added(m, 0, keys), keys);
+}
+
 /* The view changed, so the lane waits for a look at it, which fails. */
 static void test_a_foreign_key_in_place_of_a_registry__is_named_while_a_filter_is_open(void **state)
 {
-    enum { KEYS = 10, TIMEOUT_MS = 500 };
+    enum { KEYS = 10 };
     struct error e = {""};
     struct log_member m;
     uint8_t answers[KEYS];
     (void)state;
-    log_redis_make(1000, 1, 4096);
-    const struct log_member_options o = {
-        .nodes = &on.nodes, .names = &on.names, .memory = UINT64_MAX, .timeout_ms = TIMEOUT_MS};
-    must(log_member_open(&m, &o, &e), e);
-    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
+    open_with_keys(&m, KEYS);
     must(client_ok(&on.client, &e, "SET " REGISTRY " x"), e);
     must(client_ok(&on.client, &e, "DEBUG CHANGE-REPL-ID"), e);
     gives(ERR_TIMEOUT, log_member_check(&m, KEYS, KEYS, answers, &e), e);
@@ -269,16 +277,12 @@ static void test_a_foreign_key_in_place_of_a_registry__is_named_while_a_filter_i
 /* The control's last call failed, as a lane waited; the lane is read again, and its node stops. */
 static void test_a_node_that_stops_behind_a_failure_of_the_control__is_named(void **state)
 {
-    enum { KEYS = 10, TIMEOUT_MS = 500 };
+    enum { KEYS = 10 };
     struct error e = {""};
     struct log_member m;
     uint8_t answers[KEYS];
     (void)state;
-    log_redis_make(1000, 1, 4096);
-    const struct log_member_options o = {
-        .nodes = &on.nodes, .names = &on.names, .memory = UINT64_MAX, .timeout_ms = TIMEOUT_MS};
-    must(log_member_open(&m, &o, &e), e);
-    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
+    open_with_keys(&m, KEYS);
     log_member_pause(&m);
     (void)snprintf(m.filter->why, sizeof(m.filter->why), "a lane waits for the view");
     process_signal(&on.redis.process, SIGSTOP);
