@@ -234,8 +234,10 @@ static enum err same_server(struct follower *t, struct error *e)
 
 enum err follower_feed_open(struct follower *t, struct error *e)
 {
+    struct source_history history;
     t->feed = (struct follower_feed){.gap_open = true};
-    enum err code = source_history(t->source, &t->feed.history, e);
+    enum err code = source_history(t->source, &history, e);
+    t->feed.history = history.hash;
     bool outbox = t->mode == FOLLOWER_OUTBOX;
     if (code == ERR_OK)
         code = note_reporting(t, e); /* before the publication is checked */

@@ -36,7 +36,7 @@ struct follower_feed {
     uint64_t request, request_lsn; /* the pending request and its position; 0: none */
     uint64_t reporting; /* the publication's state when the feed was opened; 0: an outbox has none */
     int64_t *reported;  /* outbox_table_state() of each table then; owned */
-    uint64_t history;   /* source_history() then */
+    uint64_t history;   /* source_history(), its hash, then */
     uint64_t server;    /* the server that reports rows, see connection_server(); 0: rows are read by ids */
     uint64_t looked_at;
     struct follower_noted gap; /* see follower_gap.c */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "expansion/job/driver_internal.h"
+#include "expansion/record/timelines.h"
 #include "migrate/source/transaction_wait.h"
 
 enum { SETTLE_POLL_US = 50 * 1000 };
@@ -28,6 +29,15 @@ static enum err open_watched(struct driver *d, struct source **out, struct error
     return code;
 }
 
+/* A hash of the history of the server that @s leads to, which must not be a former primary. */
+static enum err read_history(struct driver *d, struct source *s, uint64_t *out, struct error *e)
+{
+    struct source_history now;
+    enum err code = source_history(s, &now, e);
+    *out = now.hash;
+    return code == ERR_OK ? timelines_compare(d->redis, d->o->prefix, &now, e) : code;
+}
+
 /* What the configuration's names stand for now, and the history of the server that `dsn` leads to now. */
 static enum err identify(struct driver *d, const char *newest, uint64_t *names, uint64_t *history,
                          struct error *e)
@@ -39,7 +49,7 @@ static enum err identify(struct driver *d, const char *newest, uint64_t *names, 
     if (code == ERR_OK)
         code = source_identity(fresh, d->o->scan_blocks || !d->o->sweep, newest, names, e);
     if (code == ERR_OK)
-        code = source_history(fresh, history, e);
+        code = read_history(d, fresh, history, e);
     source_close(fresh);
     return code;
 }
@@ -85,7 +95,7 @@ enum err driver_unchanged(struct driver *d, struct error *e)
 static enum err compare_history(struct driver *d, struct error *e)
 {
     uint64_t now = 0, before = d->history;
-    enum err code = source_history(d->source, &now, e);
+    enum err code = read_history(d, d->source, &now, e);
     if (code != ERR_OK)
         return code;
     d->history = now;

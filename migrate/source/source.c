@@ -226,10 +226,17 @@ static enum err read_hash(struct connection *c, const char *statement, uint64_t 
     return err;
 }
 
-enum err source_history(struct source *s, uint64_t *out, struct error *e)
+enum err source_history(struct source *s, struct source_history *out, struct error *e)
 {
+    char text[SOURCE_BARRIER_MAX] = "";
     enum err err = source_ready(s, e);
-    return err == ERR_OK ? read_hash(s->connection, "history", 0, out, e) : err;
+    if (err == ERR_OK)
+        err = connection_read(s->connection, "history", NULL, text, sizeof(text), e);
+    const char *timeline = strrchr(text, '/');
+    (void)snprintf(out->system, sizeof(out->system), "%.*s", (int)strcspn(text, "/"), text);
+    out->timeline = timeline == NULL ? 0 : strtoull(timeline + 1, NULL, 16); /* "standby": 0 */
+    out->hash = XXH3_64bits(text, strlen(text));
+    return err;
 }
 
 enum err connection_server(struct connection *c, uint64_t *out, struct error *e)

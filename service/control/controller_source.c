@@ -5,6 +5,7 @@
 #include <xxhash.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "expansion/record/timelines.h"
 #include "service/control/controller_internal.h"
 #include "service/filters/sources.h"
 
@@ -17,7 +18,7 @@ static void unknown(struct filter_state *w)
     w->dead = (struct threshold_dead){.looks = 0};
     w->note.rows = (struct source_rows){.by = SOURCE_ROWS_GUESSED};
     w->note.rows_ms = 0;
-    w->given = 0;
+    w->given = w->history = 0;
 }
 
 static uint64_t hash_texts(const char *const *texts, size_t count)
@@ -47,14 +48,28 @@ void controller_follow(struct filter_state *w, const struct config_filter *c)
     }
 }
 
-/* Take the result of the look under way; a look at another source than the present one is dropped. */
-static void take(struct filter_state *w, const struct source_facts *found)
+/* Is the server the primary? A timeline is noted when two looks have found it, as `dsn` may lead elsewhere
+ * for a moment. */
+static enum err compare_timeline(struct controller *k, struct filter_state *w, struct source_facts *found)
 {
-    bool good = found->code == ERR_OK, meant = w->look_source == w->source;
+    const struct source_history *now = &found->history;
+    bool again = w->history == now->hash;
+    w->history = now->hash;
+    return again ? timelines_note(k->redis, k->config->prefix, now, &found->error)
+                 : timelines_compare(k->redis, k->config->prefix, now, &found->error);
+}
+
+/* Take the result of the look under way; a look at another source than the present one is dropped. */
+static void take(struct controller *k, struct filter_state *w, struct source_facts *found)
+{
+    bool meant = w->look_source == w->source;
     source_look_free(w->look);
     w->look = NULL;
     if (!meant)
         return;
+    if (found->code == ERR_OK)
+        found->code = compare_timeline(k, w, found);
+    bool good = found->code == ERR_OK;
     if (good) {
         w->looks++;
         w->note.rows = found->rows;
@@ -78,7 +93,7 @@ void controller_look_at_source(struct controller *k, struct filter_state *w, con
     if (w->look != NULL && !source_look_ended(w->look, &found))
         return;
     if (w->look != NULL)
-        take(w, &found);
+        take(k, w, &found);
     uint64_t now = clock_mono_us();
     if (w->rows_at != 0 && now - w->rows_at < ROWS_EVERY_US && w->note.postgres[0] == '\0')
         return;

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include "base/clock.h"
+#include "expansion/record/timelines.h"
 #include "migrate/build/spill_file.h"
 #include "migrate/source/connection.h"
 #include "migrate/source/result.h"
@@ -149,10 +150,12 @@ static void tell_rows(struct doctor *d, struct source *source, const struct conf
 struct source *doctor_open_source(const struct doctor *d, const struct config_filter *f, struct error *e)
 {
     struct source *s = NULL;
+    struct source_history history;
     struct source_config sc = sources_config(d->o->config, f);
     sc.application = "twinbloom doctor";
     if (source_open(&s, &sc, (unsigned)d->o->config->postgres_timeout_ms, e) == ERR_OK &&
-        source_check(s, e) == ERR_OK)
+        source_check(s, e) == ERR_OK && source_history(s, &history, e) == ERR_OK &&
+        timelines_compare(d->redis, d->o->config->prefix, &history, e) == ERR_OK)
         return s;
     source_close(s);
     return NULL;

@@ -57,6 +57,8 @@ static void look_at_table(struct sources *t, const struct source_look *l, struct
         out->code = source_rows_look(source, &out->rows, &out->error);
     if (out->code == ERR_OK)
         out->code = source_horizon(source, horizon, &out->error);
+    if (out->code == ERR_OK)
+        out->code = source_history(source, &out->history, &out->error);
     if (out->code == ERR_OK && !number_u64(horizon, strlen(horizon), &out->given))
         out->given = 0;
     source_close(source);

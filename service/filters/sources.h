@@ -16,6 +16,7 @@ struct source_facts {
     enum err code; /* the first failure; ERR_OK: everything was found */
     struct source_rows rows;
     uint64_t given; /* transactions have got ids below this one */
+    struct source_history history;
     uint64_t at_ms; /* wall clock */
     struct error error;
 };

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#include "expansion/record/timelines.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include "base/number.h"
+
+static enum err look(struct sync_client *l, const char *prefix, const struct source_history *h, bool notes,
+                     struct error *e)
+{
+    struct key_name key;
+    uint64_t highest = 0;
+    redisReply *r;
+    key.length = (size_t)snprintf(key.text, sizeof(key.text), "%s:timelines", prefix);
+    unsigned home = nodes_key(sync_client_nodes(l), key.text, key.length);
+    enum err code = sync_client_command(l, home, &r, e, "HGET %b %s", key.text, key.length, h->system);
+    if (code != ERR_OK)
+        return code;
+    if (r->type == REDIS_REPLY_STRING)
+        (void)number_u64(r->str, r->len, &highest);
+    freeReplyObject(r);
+    if (h->timeline < highest)
+        return error_set(
+            e, ERR_TIMEOUT,
+            "dsn leads to a former primary (timeline %" PRIu64 "): another server was promoted (timeline "
+            "%" PRIu64 "). Stop the former one; or, to give up the rows of the other one, HDEL %s %s",
+            h->timeline, highest, key.text, h->system);
+    if (!notes || h->timeline == highest)
+        return ERR_OK;
+    return sync_client_command(l, home, NULL, e, "HSET %b %s %" PRIu64, key.text, key.length, h->system,
+                               h->timeline);
+}
+
+enum err timelines_compare(struct sync_client *l, const char *prefix, const struct source_history *h,
+                           struct error *e)
+{
+    return look(l, prefix, h, false, e);
+}
+
+enum err timelines_note(struct sync_client *l, const char *prefix, const struct source_history *h,
+                        struct error *e)
+{
+    return look(l, prefix, h, true, e);
+}
