@@ -29,18 +29,16 @@ static enum err open_watched(struct driver *d, struct source **out, struct error
     return code;
 }
 
-/* A hash of the history of the server that @s leads to, which must not be a former primary. */
-static enum err read_history(struct driver *d, struct source *s, uint64_t *out, struct error *e)
+/* The history of the server that @s leads to, which must not be a former primary. */
+static enum err read_history(struct driver *d, struct source *s, struct source_history *out, struct error *e)
 {
-    struct source_history now;
-    enum err code = source_history(s, &now, e);
-    *out = now.hash;
-    return code == ERR_OK ? timelines_compare(d->redis, d->o->prefix, &now, e) : code;
+    enum err code = source_history(s, out, e);
+    return code == ERR_OK ? timelines_compare(d->redis, d->o->prefix, out, e) : code;
 }
 
 /* What the configuration's names stand for now, and the history of the server that `dsn` leads to now. */
-static enum err identify(struct driver *d, const char *newest, uint64_t *names, uint64_t *history,
-                         struct error *e)
+static enum err identify(struct driver *d, const char *newest, uint64_t *names,
+                         struct source_history *history, struct error *e)
 {
     struct source *fresh = NULL;
     enum err code = open_watched(d, &fresh, e);
@@ -56,9 +54,9 @@ static enum err identify(struct driver *d, const char *newest, uint64_t *names, 
 
 enum err driver_identity(struct driver *d, const char *newest, uint64_t *out, struct error *e)
 {
-    uint64_t history;
+    struct source_history history;
     enum err code = identify(d, newest, out, &history, e);
-    *out ^= d->history;
+    *out ^= d->history.hash;
     return code;
 }
 
@@ -74,7 +72,7 @@ static enum err changed(struct driver *d, struct error *e)
 {
     source_close(d->source);
     d->source = NULL;
-    d->history = 0;
+    d->history = (struct source_history){.hash = 0};
     return error_set(
         e, ERR_CHANGED,
         "`table` changed during the job: another table, other columns, partitions or files, another `key` or "
@@ -83,23 +81,25 @@ static enum err changed(struct driver *d, struct error *e)
 
 enum err driver_unchanged(struct driver *d, struct error *e)
 {
-    uint64_t names = 0, now = 0;
+    uint64_t names = 0, before = d->history.hash;
+    struct source_history now;
     enum err code = identify(d, d->record.newest, &names, &now, e);
     if (code != ERR_OK)
         return code;
-    bool led_there = d->history == 0 || d->history == now;
-    return led_there && (names ^ now) == d->record.source ? ERR_OK : changed(d, e);
+    bool led_there = before == 0 || before == now.hash;
+    return led_there && (names ^ now.hash) == d->record.source ? ERR_OK : changed(d, e);
 }
 
 /* Each time that it is opened the source may lead to another server. */
 static enum err compare_history(struct driver *d, struct error *e)
 {
-    uint64_t now = 0, before = d->history;
+    uint64_t before = d->history.hash;
+    struct source_history now;
     enum err code = read_history(d, d->source, &now, e);
     if (code != ERR_OK)
         return code;
     d->history = now;
-    return before != 0 && before != now && driver_relies_on_source(d) ? changed(d, e) : ERR_OK;
+    return before != 0 && before != now.hash && driver_relies_on_source(d) ? changed(d, e) : ERR_OK;
 }
 
 enum err driver_source(struct driver *d, struct error *e)
@@ -299,6 +299,7 @@ enum err driver_settle(struct driver *d, struct error *e)
     if (code != ERR_OK)
         return driver_source_failed(d, code);
     memcpy(r->swept, r->horizon, sizeof(r->swept));
+    r->system = d->history.system;
     r->generation = driver_built(d)->number;
     r->made = d->builder->shape.layers[0].token;
     r->settled = true;

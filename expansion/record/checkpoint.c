@@ -37,6 +37,7 @@ static const struct field fields[] = {
     FIELD("scan_ended", YES_NO, BY_SCAN, scan_ended),
     FIELD("horizon", TEXT, BY_SETTLE, horizon),
     FIELD("swept", TEXT, BY_SETTLE, swept),
+    FIELD("system", NUMBER, BY_SETTLE, system),
     FIELD("blocks", YES_NO, BY_SETTLE, blocks),
     FIELD("tables_hash", NUMBER, BY_SETTLE, tables_hash),
     FIELD("keys_hash", NUMBER, BY_SETTLE, keys_hash),

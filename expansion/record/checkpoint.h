@@ -52,6 +52,7 @@ struct record {
     char horizon[SOURCE_HORIZON_MAX]; /* rows of transactions from this id on came after the build began */
     /* Rows of transactions before this id are in the generation once the scan ended. */
     char swept[SOURCE_HORIZON_MAX];
+    uint64_t system;              /* source_history() of the server that gave these ids */
     char coverage[24];            /* the follower's, since before the settle; "": none */
     char healed[RECORD_TEXT_MAX]; /* what was wrong after the cutover and was repaired; "": nothing */
     char reason[RECORD_TEXT_MAX];

@@ -13,7 +13,7 @@ static enum err look(struct sync_client *l, const char *prefix, const struct sou
     redisReply *r;
     key.length = (size_t)snprintf(key.text, sizeof(key.text), "%s:timelines", prefix);
     unsigned home = nodes_key(sync_client_nodes(l), key.text, key.length);
-    enum err code = sync_client_command(l, home, &r, e, "HGET %b %s", key.text, key.length, h->system);
+    enum err code = sync_client_command(l, home, &r, e, "HGET %b %" PRIu64, key.text, key.length, h->system);
     if (code != ERR_OK)
         return code;
     if (r->type == REDIS_REPLY_STRING)
@@ -23,12 +23,12 @@ static enum err look(struct sync_client *l, const char *prefix, const struct sou
         return error_set(
             e, ERR_TIMEOUT,
             "dsn leads to a former primary (timeline %" PRIu64 "): another server was promoted (timeline "
-            "%" PRIu64 "). Stop the former one; or, to give up the rows of the other one, HDEL %s %s",
+            "%" PRIu64 "). Stop the former one; or, to give up the rows of the other one, HDEL %s %" PRIu64,
             h->timeline, highest, key.text, h->system);
     if (!notes || h->timeline == highest)
         return ERR_OK;
-    return sync_client_command(l, home, NULL, e, "HSET %b %s %" PRIu64, key.text, key.length, h->system,
-                               h->timeline);
+    return sync_client_command(l, home, NULL, e, "HSET %b %" PRIu64 " %" PRIu64, key.text, key.length,
+                               h->system, h->timeline);
 }
 
 enum err timelines_compare(struct sync_client *l, const char *prefix, const struct source_history *h,

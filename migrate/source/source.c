@@ -233,9 +233,10 @@ enum err source_history(struct source *s, struct source_history *out, struct err
     if (err == ERR_OK)
         err = connection_read(s->connection, "history", NULL, text, sizeof(text), e);
     const char *timeline = strrchr(text, '/');
-    (void)snprintf(out->system, sizeof(out->system), "%.*s", (int)strcspn(text, "/"), text);
-    out->timeline = timeline == NULL ? 0 : strtoull(timeline + 1, NULL, 16); /* "standby": 0 */
-    out->hash = XXH3_64bits(text, strlen(text));
+    *out =
+        (struct source_history){.system = strtoull(text, NULL, 10), .hash = XXH3_64bits(text, strlen(text))};
+    if (timeline != NULL)
+        out->timeline = strtoull(timeline + 1, NULL, 16); /* "standby": 0 */
     return err;
 }
 

@@ -82,13 +82,12 @@ uint64_t source_keys_hash(const struct source *s);
  * ERR_CONFIG: a table does not exist. */
 MUST_CHECK enum err source_identity(struct source *s, bool files, const char *newest, uint64_t *out,
                                     struct error *e);
-enum { SOURCE_SYSTEM_MAX = 24 };
 /* The history that rows and transaction ids belong to. A standby that takes over begins another one, as it
  * may lack transactions of the former primary. A copy of the storage has the same. */
 struct source_history {
-    char system[SOURCE_SYSTEM_MAX]; /* the identifier of the storage, which all standbys have, too */
-    uint64_t timeline;              /* grows with each promotion; 0: the server is a standby */
-    uint64_t hash;                  /* of both, and of the database */
+    uint64_t system;   /* the identifier of the storage, which all standbys have, too */
+    uint64_t timeline; /* grows with each promotion; 0: the server is a standby */
+    uint64_t hash;     /* of both, and of the database; 0: unknown */
 };
 MUST_CHECK enum err source_history(struct source *s, struct source_history *out, struct error *e);
 /* A hash of the history and of the server that runs there: it changes with each start of the server, and

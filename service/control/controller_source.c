@@ -18,7 +18,8 @@ static void unknown(struct filter_state *w)
     w->dead = (struct threshold_dead){.looks = 0};
     w->note.rows = (struct source_rows){.by = SOURCE_ROWS_GUESSED};
     w->note.rows_ms = 0;
-    w->given = w->history = 0;
+    w->given = 0;
+    w->history = (struct source_history){.hash = 0};
 }
 
 static uint64_t hash_texts(const char *const *texts, size_t count)
@@ -53,8 +54,8 @@ void controller_follow(struct filter_state *w, const struct config_filter *c)
 static enum err compare_timeline(struct controller *k, struct filter_state *w, struct source_facts *found)
 {
     const struct source_history *now = &found->history;
-    bool again = w->history == now->hash;
-    w->history = now->hash;
+    bool again = w->history.hash == now->hash;
+    w->history = *now;
     return again ? timelines_note(k->redis, k->config->prefix, now, &found->error)
                  : timelines_compare(k->redis, k->config->prefix, now, &found->error);
 }

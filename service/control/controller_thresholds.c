@@ -40,19 +40,21 @@ struct last_job {
     uint64_t bytes_generation;               /* made because of the memory threshold; 0: none */
     uint64_t dead_generation, dead_at_build; /* of the last one that was built */
     uint64_t swept;                          /* rows of transactions before this id were read; 0: unknown */
+    uint64_t system;                         /* the database that gave it */
 };
 
 static enum err last_job(struct controller *k, struct last_job *last, struct error *e)
 {
     uint64_t *const numbers[] = {&last->finished_ms,     &last->expanded_ms,   &last->bytes_generation,
-                                 &last->dead_generation, &last->dead_at_build, &last->swept};
+                                 &last->dead_generation, &last->dead_at_build, &last->swept,
+                                 &last->system};
     enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
     redisReply *reply;
     *last = (struct last_job){.running = false};
     enum err code = sync_client_filter_command(
         k->redis, &k->handle.names, "job",
         "HMGET %b state finished_ms expanded_ms bytes_generation dead_generation dead_at_build swept "
-        "error_code trigger",
+        "system error_code trigger",
         &reply, e);
     if (code != ERR_OK)
         return code;
@@ -170,7 +172,9 @@ void controller_look_at_thresholds(struct controller *k, struct filter_state *w,
     time_t due = schedule_was_due(w, c, now);
     struct threshold_input in = input_of(w, c, &k->view, items, lost, &last);
     in.schedule_due = due != 0;
-    in.older_looks = threshold_older_look(&w->older, w->given, last.swept, w->looks);
+    /* Ids of another database tell nothing. An operator knows whether it is meant. */
+    uint64_t given = w->history.system == last.system ? w->given : 0;
+    in.older_looks = threshold_older_look(&w->older, given, last.swept, w->looks);
     in.dead_looks = threshold_dead_look(&w->dead, &in, g->number, w->looks);
     w->note.growth = window_growth_note(&w->growth, g->number,
                                         items > in.source_rows ? items : in.source_rows, clock_mono_us());

@@ -55,12 +55,12 @@ struct filter_version {
  * for the heartbeat. */
 struct filter_state {
     struct filter_states *watch;
-    struct source_look *look; /* under way; NULL: none; owned; see sources.h */
-    uint64_t look_source;     /* the source of the look, as @source */
-    uint64_t rows_at;         /* when a look was last requested */
-    uint64_t looks;           /* number of replies from the source */
-    uint64_t given;           /* as in struct source_facts, at the last look; 0: unknown */
-    uint64_t history;         /* the hash of that look's; 0: unknown */
+    struct source_look *look;      /* under way; NULL: none; owned; see sources.h */
+    uint64_t look_source;          /* the source of the look, as @source */
+    uint64_t rows_at;              /* when a look was last requested */
+    uint64_t looks;                /* number of replies from the source */
+    uint64_t given;                /* as in struct source_facts, at the last look; 0: unknown */
+    struct source_history history; /* likewise */
     struct threshold_dead dead;
     struct threshold_older older;
     uint64_t seen;        /* incarnation of the last view seen; 0: none */

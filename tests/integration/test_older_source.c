@@ -100,12 +100,37 @@ static void test_database__that_goes_on_is_not_read_again(void **state)
     assert_string_equal(before, after);
 }
 
+/* Nor is one of another server, to which `dsn` leads by mistake: it has other rows. */
+static void test_database__of_another_server_is_not_read_by_itself(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    int64_t before;
+    must(temp_postgres_start(&backup, NULL, &e), e);
+    PGconn *other = PQconnectdb(backup.dsn);
+    fixture_sql(other, "CREATE TABLE short_link (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
+                       "code text NOT NULL UNIQUE, url text NOT NULL)");
+    PQfinish(other);
+    for (unsigned i = 0; i < TRANSACTIONS; i++)
+        fixture_insert(fixture.db, ROWS + i, 1);
+    rebuild();
+    before = fixture_generation(&fixture, 0);
+    proxy_aim(proxy, route, backup.port);
+    clock_sleep_us(2 * CALM_US);
+    assert_int_equal(fixture_generation(&fixture, 0), before);
+    fixture_all_present(&fixture, 0, 0, ROWS + TRANSACTIONS);
+    rebuild(); /* an operator wants it */
+    assert_int_not_equal(fixture_generation(&fixture, 0), before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_database__that_is_older_than_the_last_rebuild_is_read_again,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(test_database__that_goes_on_is_not_read_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_database__of_another_server_is_not_read_by_itself, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
