@@ -43,6 +43,9 @@ bool controller_start(struct controller *k, struct filter_state *w, const char *
 void controller_follow(struct filter_state *w, const struct config_filter *c);
 /* Take the result of a look at the source, and start another look, not too often. Never waits. */
 void controller_look_at_source(struct controller *k, struct filter_state *w, const struct config_filter *c);
+/* True if @now is of another server than the last rebuild has read. `dsn` may lead there by mistake, so no
+ * rebuild starts by itself; an operator knows whether it is meant. */
+bool controller_is_elsewhere(const struct filter_state *w, const struct source_history *now);
 
 /* --- controller_thresholds.c --- */
 /* *@runs: the record says that the filter's job is running, in any coordinator. If its mutex is free, that

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the controller knows about filters' sources. It never waits for them: sources.h does the looking. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
@@ -51,13 +52,24 @@ void controller_follow(struct filter_state *w, const struct config_filter *c)
 
 /* Is the server the primary? A timeline is noted when two looks have found it, as `dsn` may lead elsewhere
  * for a moment. */
-static enum err compare_timeline(struct controller *k, struct filter_state *w, struct source_facts *found)
+static enum err compare_server(struct controller *k, struct filter_state *w, struct source_facts *found)
 {
     const struct source_history *now = &found->history;
+    if (controller_is_elsewhere(w, now))
+        return error_set(&found->error, ERR_CONFIG,
+                         "dsn leads to another Postgres (system identifier %" PRIu64
+                         ") than the last rebuild has "
+                         "read (%" PRIu64 "); if that is meant, run: twinbloom rebuild FILTER",
+                         now->system, w->rebuilt_from);
     bool again = w->history.hash == now->hash;
     w->history = *now;
     return again ? timelines_note(k->redis, k->config->prefix, now, &found->error)
                  : timelines_compare(k->redis, k->config->prefix, now, &found->error);
+}
+
+bool controller_is_elsewhere(const struct filter_state *w, const struct source_history *now)
+{
+    return w->rebuilt_from != 0 && now->hash != 0 && now->system != w->rebuilt_from;
 }
 
 /* Take the result of the look under way; a look at another source than the present one is dropped. */
@@ -69,7 +81,7 @@ static void take(struct controller *k, struct filter_state *w, struct source_fac
     if (!meant)
         return;
     if (found->code == ERR_OK)
-        found->code = compare_timeline(k, w, found);
+        found->code = compare_server(k, w, found);
     bool good = found->code == ERR_OK;
     if (good) {
         w->looks++;

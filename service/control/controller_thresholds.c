@@ -164,7 +164,8 @@ void controller_look_at_thresholds(struct controller *k, struct filter_state *w,
     }
     uint64_t lost = k->view.degraded && g->built;
     bool needed = lost > 0 || !g->built;
-    if (!w->checked || too_soon(k, &last, needed))
+    w->rebuilt_from = g->built ? last.system : 0;
+    if (!w->checked || controller_is_elsewhere(w, &w->history) || too_soon(k, &last, needed))
         return;
     time_t now = (time_t)(clock_wall_us() / 1000000);
     if (w->schedule_from > now) /* the clock was put back */
@@ -172,9 +173,7 @@ void controller_look_at_thresholds(struct controller *k, struct filter_state *w,
     time_t due = schedule_was_due(w, c, now);
     struct threshold_input in = input_of(w, c, &k->view, items, lost, &last);
     in.schedule_due = due != 0;
-    /* Ids of another database tell nothing. An operator knows whether it is meant. */
-    uint64_t given = w->history.system == last.system ? w->given : 0;
-    in.older_looks = threshold_older_look(&w->older, given, last.swept, w->looks);
+    in.older_looks = threshold_older_look(&w->older, w->given, last.swept, w->looks);
     in.dead_looks = threshold_dead_look(&w->dead, &in, g->number, w->looks);
     w->note.growth = window_growth_note(&w->growth, g->number,
                                         items > in.source_rows ? items : in.source_rows, clock_mono_us());

@@ -61,6 +61,7 @@ struct filter_state {
     uint64_t looks;                /* number of replies from the source */
     uint64_t given;                /* as in struct source_facts, at the last look; 0: unknown */
     struct source_history history; /* likewise */
+    uint64_t rebuilt_from;         /* the system that the last rebuild has read; 0: unknown, or none was */
     struct threshold_dead dead;
     struct threshold_older older;
     uint64_t seen;        /* incarnation of the last view seen; 0: none */
