@@ -29,7 +29,7 @@ struct driver {
     struct view view; /* a summary, as last read */
     struct view next; /* scratch memory */
     struct source *source;
-    struct source_history history; /* of the server that it led to when it was opened last */
+    struct source_history history;    /* of the server that it led to when it was opened last */
     char barrier[SOURCE_BARRIER_MAX]; /* every reader's server must show all up to there */
     struct source_part *parts;        /* result of the last driver_parts() */
     size_t part_count;
