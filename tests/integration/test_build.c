@@ -69,13 +69,19 @@ static void test_build_take_count__counts_new_keys(void **state)
 
 /* --- what it does not forget --- */
 
+static int setup_short(void **state)
+{
+    builds_ms = BUILDS_SHORT_MS;
+    return builds_setup(state);
+}
+
 static void stop_node(void)
 {
     process_signal(&log_servers.redis[1].process, SIGSTOP);
     clock_sleep_us(50 * 1000); /* until the server has stopped */
 }
 
-/* A busy node may need longer than the builder waits: flush again, as a job does. */
+/* A busy node may need longer than this builder waits: flush again, as a job does. */
 static void flush_when_it_goes_on(void)
 {
     struct error e = {""};
@@ -270,8 +276,13 @@ int main(void)
         BOTH(test_build_flush__brings_all_keys_of_ended_pages),
         BOTH(test_build_flush__of_nothing_does_nothing),
         BOTH(test_build_take_count__counts_new_keys),
-        BOTH(test_build_flush__forgets_nothing_where_redis_does_not_answer),
-        MEMORY(test_build_flush__takes_nothing_of_a_failed_one_for_written),
+        cmocka_unit_test_setup_teardown(test_build_flush__forgets_nothing_where_redis_does_not_answer,
+                                        setup_short, builds_teardown),
+        {"test_build_flush__forgets_nothing_where_redis_does_not_answer (spilled)",
+         test_build_flush__forgets_nothing_where_redis_does_not_answer, setup_short, builds_teardown,
+         builds_spilled},
+        cmocka_unit_test_setup_teardown(test_build_flush__takes_nothing_of_a_failed_one_for_written,
+                                        setup_short, builds_teardown),
         BOTH(test_build_flush__forgets_nothing_where_a_shard_is_lost),
         BOTH(test_build_flush__forgets_nothing_where_a_block_has_another_tag),
         BOTH(test_build_flush__forgets_nothing_where_redis_refuses),
