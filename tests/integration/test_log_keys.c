@@ -242,7 +242,7 @@ static uint64_t half_folded(void)
     log_member_go_on(&member[0]);
     keys += log_member_added(&member[1], EACH / 2, EACH); /* half of them are repeated */
     all_have(keys);
-    for (unsigned i = 0; i < 2; i++) /* who has seen these positions notices that they went back */
+    for (unsigned i = 0; i < MEMBERS; i++) /* who has seen these positions notices that they went back */
         log_member_pause(&member[i]);
     for (unsigned i = 0; i < 2; i++) {
         log_folded_name(on.view->current, i, name);
@@ -265,7 +265,7 @@ static void test_a_folder_that_dies_before_it_stores_positions__has_counted(void
     (void)state;
     uint64_t keys = half_folded();
     assert_int_equal(counted_late(), keys);
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < MEMBERS; i++)
         log_member_go_on(&member[i]);
 }
 
