@@ -459,11 +459,19 @@ static enum err store_keys(struct folder *f, const struct folder_lane *lanes, un
     return fold_count(&f->fold, at, count, lanes[count - 1].keys + f->resident->folded_keys, e);
 }
 
-static enum err store_positions(struct folder *f, struct folder_lane *lanes, unsigned count, struct error *e)
+/* @breaks: sync_client_breaks() before the first write. The address of a node may have led to another server,
+ * which has what was written, and lead back by now, before it is asked who it is. */
+static enum err check_servers(struct folder *f, uint64_t breaks, struct error *e)
 {
     enum err code = f->check == NULL ? ERR_OK : f->check(f->tend_arg, f, e);
-    if (code == ERR_OK)
-        code = store_keys(f, lanes, count, e);
+    return code == ERR_OK && f->check != NULL && sync_client_breaks(f->fold.redis) != breaks
+               ? error_set(e, ERR_FENCED, "a connection broke: what was written may be on another server")
+               : code;
+}
+
+static enum err store_positions(struct folder *f, struct folder_lane *lanes, unsigned count, struct error *e)
+{
+    enum err code = store_keys(f, lanes, count, e);
     for (unsigned i = 0; i < count && code == ERR_OK; i++) {
         struct folder_lane *l = &lanes[i];
         if (l->is_full)
@@ -488,11 +496,14 @@ enum err folder_fold(struct folder *f, struct folder_lane *lanes, unsigned count
     if (w == NULL)
         return error_set(e, ERR_NOMEM, "no memory to fold");
     w->window.first = w->window.count = w->copies = 0;
+    uint64_t breaks = sync_client_breaks(f->fold.redis);
     for (unsigned i = 0; i < count; i++)
         to[i] = lanes[i].position.id;
     resident_barrier(f->resident); /* every bit that a position counts on has its mark */
     code = write_all(f, w, to, e);
     free(w);
+    if (code == ERR_OK)
+        code = check_servers(f, breaks, e);
     if (code == ERR_OK)
         code = store_positions(f, lanes, count, e);
     f->took_over &= code == ERR_OK || f->lost > 0;

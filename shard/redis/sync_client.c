@@ -113,13 +113,28 @@ bool sync_client_master_has_slots(const struct sync_client *l, unsigned i)
 
 /* --- connections --- */
 
-enum err sync_client_peer_connect(struct sync_client *l, struct sync_client_peer *p, struct error *e)
+/* The server may have closed an idle connection, for example at a restart. Nothing is lost with it. A server
+ * that becomes a replica closes none, but the node's address may lead to another server by now. */
+static void drop_stale(struct sync_client_peer *p)
 {
-    /* The server may have closed an idle connection, for example at a restart. Nothing is lost with it. A
-     * server that becomes a replica closes none, but the node's address may lead to another server by now. */
     if (p->connection != NULL && TAILQ_EMPTY(&p->sent) &&
         (p->is_replica || sync_connection_is_stale(p->connection)))
         sync_client_peer_break(p, ERR_UNREACHABLE);
+}
+
+uint64_t sync_client_breaks(struct sync_client *l)
+{
+    uint64_t breaks = 0;
+    for (unsigned i = 0; l->route == NULL && i < l->nodes->count; i++) {
+        drop_stale(&l->peer[i]);
+        breaks += l->peer[i].breaks;
+    }
+    return breaks;
+}
+
+enum err sync_client_peer_connect(struct sync_client *l, struct sync_client_peer *p, struct error *e)
+{
+    drop_stale(p);
     if (p->connection != NULL)
         return ERR_OK;
     bool silent = clock_mono_us() < p->silent_until;

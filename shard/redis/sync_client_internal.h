@@ -17,6 +17,7 @@ struct sync_client_peer {
     struct node node;
     struct sync_connection *connection;
     uint64_t number; /* of the connection; 0: there was none yet */
+    uint64_t breaks; /* how many connections were closed */
     bool is_replica; /* the server has said that it is one: the next use connects again. Not in a cluster */
     struct sync_client_commands sent; /* commands in the order of their replies */
     uint64_t silent_until;            /* clock_mono_us(); connecting exceeded its deadline, so until then wait

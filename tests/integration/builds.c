@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+unsigned builds_ms = BUILDS_LONG_MS;
 char builds_spilled[] = "spilled";
 struct log_process builds;
 struct build *builds_build;
@@ -17,7 +18,7 @@ static int begin(void **state, unsigned layers)
     shape.layer_count = layers;
     shape.layers[1] = shape.layers[0];
     shape.layers[1].geometry.shards = 3;
-    builds = (struct log_process){.link = sync_client_new(&log_servers.nodes, BUILDS_MS, NULL)};
+    builds = (struct log_process){.link = sync_client_new(&log_servers.nodes, builds_ms, NULL)};
     assert_non_null(builds.link);
     must(builder_new(&builds.builder, builds.link, &log_names, &e), e);
     must(builder_begin(builds.builder, &shape, "", &e), e);
@@ -40,6 +41,7 @@ int builds_teardown(void **state)
     (void)state;
     build_free(builds_build);
     builds_build = NULL;
+    builds_ms = BUILDS_LONG_MS;
     log_close(&builds);
     return 0;
 }

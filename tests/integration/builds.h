@@ -6,7 +6,10 @@
 #include "migrate/build/build.h"
 #include "tests/integration/log_builds.h"
 
-enum { BUILDS_MS = 500 /* the builder's timeout */ };
+/* The builder's timeout is long, but for tests that set the other one before the setup; the teardown sets it
+ * back. */
+enum { BUILDS_LONG_MS = 20000, BUILDS_SHORT_MS = 500 };
+extern unsigned builds_ms;
 
 /* For CMocka: a test with builds_setup() and builds_teardown(), whose state is NULL, or builds_spilled;
  * BOTH() lists both tests. */

@@ -37,6 +37,12 @@ static int setup(void **state)
     return 0;
 }
 
+static int setup_short(void **state)
+{
+    builds_ms = BUILDS_SHORT_MS;
+    return setup(state);
+}
+
 static int teardown(void **state)
 {
     compare_free(c);
@@ -405,7 +411,10 @@ int main(void)
         BOTH(test_compare_missing__lists_so_many_and_counts_the_rest),
         BOTH(test_compare__takes_keys_of_several_threads),
         BOTH(test_compare__of_a_lost_shard_is_no_answer),
-        BOTH(test_compare__goes_on_where_redis_did_not_answer),
+        cmocka_unit_test_setup_teardown(test_compare__goes_on_where_redis_did_not_answer, setup_short,
+                                        teardown),
+        {"test_compare__goes_on_where_redis_did_not_answer (spilled)",
+         test_compare__goes_on_where_redis_did_not_answer, setup_short, teardown, builds_spilled},
         BOTH(test_compare__goes_on_where_it_was_stopped),
         SPILLED(test_compare_new__says_what_it_needs),
         MEMORY(test_compare_finish__refuses_where_no_shard_was_read),

@@ -149,7 +149,10 @@ static void test_coordinators__on_the_command_line_and_over_http(void **state)
     contains(text, "serving");
     assert_null(strstr(text, "gone"));
     contains(prints("coordinators " FILTER), "EPOCH");
-    text = prints("coordinators --json " FILTER);
+    uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000);
+    do /* until somebody has reported the latest epoch */
+        text = prints("coordinators --json " FILTER);
+    while (strstr(text, "\"current\":true") == NULL && clock_mono_us() < until);
     contains(text, "[{\"coordinator\":\"");
     contains(text, "\"jobs\":[]");
     contains(text, "\"current\":true");

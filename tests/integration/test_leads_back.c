@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "migrate/build/build.h"
+#include "shard/control/control_internal.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/proxy.h"
 
@@ -305,6 +306,53 @@ static void test_what_is_folded__at_another_server_is_not_missing(void **state)
     log_member_abandon(&m);
 }
 
+static folder_check_fn *check;
+static unsigned checks_under_way;
+
+/* The address leads back behind the writes of a fold, which the other server has answered. */
+static enum err leads_back_first(void *arg, const struct folder *folder, struct error *e)
+{
+    if (checks_under_way++ == 0) {
+        proxy_aim(proxy, route[DATA], server[DATA].port);
+        clock_sleep_us(BREAKS_US);
+    }
+    return check(arg, folder, e);
+}
+
+static void test_what_a_fold_writes__before_the_address_leads_back_is_not_missing(void **state)
+{
+    static struct log_member m, later;
+    struct error e = {""};
+    const struct log_member_options o = {.nodes = &nodes,
+                                         .names = &names,
+                                         .memory = UINT64_MAX,
+                                         .timeout_ms = REPLY_MS,
+                                         .retain_us = WAIT_MS * UINT64_C(1000),
+                                         .look_interval_us = SELDOM_US,
+                                         .folds = true};
+    (void)state;
+    must(log_member_open(&m, &o, &e), e);
+    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
+    assert_true(await_folded());
+    log_member_pause(&m);
+    struct folding *folding = &m.control->folding[view->current];
+    assert_non_null(folding->held);
+    check = folding->folder.check;
+    folding->folder.check = leads_back_first;
+    checks_under_way = 0;
+    lead_to_replica(DATA);
+    clock_sleep_us(BREAKS_US);
+    assert_int_equal(log_member_added(&m, KEYS, KEYS), KEYS);
+    log_member_go_on(&m);
+    assert_true(await_folded());
+    assert_true(checks_under_way > 0);
+    log_members_open(&later, &nodes, &names, UINT64_MAX, true);
+    assert_int_equal(log_member_count(&later, 0, KEYS, KEY_ABSENT), 0);
+    assert_int_equal(log_member_count(&later, KEYS, KEYS, KEY_ABSENT), 0);
+    log_member_abandon(&later);
+    log_member_abandon(&m);
+}
+
 /* --- the metadata node and the lane --- */
 
 static void open_short(struct log_member *m)
@@ -445,6 +493,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_what_is_folded__at_another_server_is_not_missing, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_what_a_fold_writes__before_the_address_leads_back_is_not_missing,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_keys_that_were_added_elsewhere__are_added_again_first,
                                         set_up_home_apart, tear_down),
         cmocka_unit_test_setup_teardown(test_servers_that_are_used_in_turn__are_asked_each_time,

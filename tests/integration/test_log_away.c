@@ -50,6 +50,7 @@ static void make(const char *filter)
 {
     char command[200];
     (void)snprintf(command, sizeof(command), "BF.RESERVE %s 0.001 100000", filter);
+    fixture_ask(&fixture, 0, "CONFIG SET service.timeout 20s");
     fixture_ask(&fixture, 0, command);
     must(client_madd(client(), filter, key, 0, KEYS, &e), e);
     must(client_wait_status(client(), filter, "state", "serving", RECOVER_MS, &e), e);
@@ -57,6 +58,7 @@ static void make(const char *filter)
     must(client_status_number(client(), filter, "shards", &shards, &e), e);
     assert_true(shards >= 4);
     must(client_wait_status_least(client(), filter, "resident_shards", shards, RECOVER_MS, &e), e);
+    fixture_ask(&fixture, 0, "CONFIG SET service.timeout 500ms");
 }
 
 static unsigned since_ms(uint64_t began)
@@ -313,8 +315,10 @@ static void test_blocks_of_one_node_are_away__their_keys_alone_have_no_answer(vo
 {
     (void)state;
     enum { COUNT = 100 };
+    fixture_ask(&fixture, 0, "CONFIG SET service.timeout 20s");
     fixture_ask(&fixture, 0, "BF.RESERVE blocks 0.001 100000");
     must(client_madd(client(), "blocks", key, 0, KEYS, &e), e);
+    fixture_ask(&fixture, 0, "CONFIG SET service.timeout 500ms");
     process_signal(&fixture.redis[1].process, SIGSTOP);
     struct answers there = ask_many(key, COUNT), absent = ask_many(fixture_absent_code, COUNT);
     process_signal(&fixture.redis[1].process, SIGCONT);

@@ -74,6 +74,13 @@ static void await_field(const char *hash, const char *field, const char *value, 
         fail_msg("%s is \"%s\"", field, now);
 }
 
+/* A job ends behind its phase: until it has given its mutex back there is no other one. */
+static void await_end(void)
+{
+    fixture_wait(&f, 0, "phase", "STEADY");
+    fixture_wait(&f, 0, "mutex_owner", "");
+}
+
 /* View and record are written one after the other, and each request is slow: kill the driver as soon as the
  * view is switched. */
 static void cut_over_and_die(void)
@@ -123,7 +130,7 @@ static void test_cutover__whose_driver_dies_before_it_is_recorded_leaves_its_gra
     assert_int_equal(fixture_generation(&f, 0), before);
     fixture_all_present(&f, 0, 0, ROWS);
     fixture_ask(&f, 0, "TB.ABORT " FILTER);
-    fixture_wait(&f, 0, "phase", "STEADY");
+    await_end();
 }
 
 /* What the record says of rows that were read cannot be relied on, so each row is compared: also one whose
@@ -153,7 +160,7 @@ static void test_cutover__whose_record_is_damaged_misses_no_row(void **state)
     free(log);
     fixture_sql(f.db, "UPDATE short_link SET code = 'c6' WHERE id = 7");
     fixture_ask(&f, 0, "TB.FINISH " FILTER);
-    fixture_wait(&f, 0, "phase", "STEADY");
+    await_end();
 }
 
 /* The request was acknowledged, so its job waits where the node goes away before it has begun. */
@@ -170,7 +177,7 @@ static void test_job__begins_though_the_node_goes_away_meanwhile(void **state)
     assert_true(fixture_generation(&f, 0) > before);
     fixture_all_present(&f, 0, 0, ROWS);
     fixture_ask(&f, 0, "TB.FINISH " FILTER);
-    fixture_wait(&f, 0, "phase", "STEADY");
+    await_end();
     char *log = process_log(&f.daemon[0].process);
     assert_non_null(strstr(log, "event=job_waiting filter=\"" FILTER "\" step=begin"));
     free(log);
@@ -200,7 +207,7 @@ static void test_rollback__that_became_impossible_is_refused_once(void **state)
     fixture_wait(&f, 0, "job_step", "grace");
     int64_t built = fixture_generation(&f, 0);
     ask_too_late();
-    fixture_wait(&f, 0, "phase", "STEADY");
+    await_end();
     fixture_wait(&f, 0, "job_state", "done");
     assert_int_equal(fixture_generation(&f, 0), built);
     fixture_all_present(&f, 0, 0, ROWS);
@@ -231,7 +238,7 @@ static void test_rollback__and_another_source_behind_it_ends_the_job(void **stat
         "INSERT INTO short_link (code, url) SELECT 'c' || n, '' FROM generate_series(200000, 200099) n");
     fixture_ask(&f, 0, "TB.CUTOVER " FILTER);
     fixture_wait(&f, 0, "job_state", "failed");
-    fixture_wait(&f, 0, "phase", "STEADY");
+    await_end();
     must(client_status(&f.client[0], FILTER, "job_error", why, sizeof(why), &e), e);
     assert_non_null(strstr(why, "does not match its source any more"));
     assert_int_equal(fixture_generation(&f, 0), before);
@@ -241,7 +248,7 @@ static void test_rollback__and_another_source_behind_it_ends_the_job(void **stat
     fixture_wait(&f, 0, "job_step", "grace");
     fixture_all_present(&f, 0, 200000, 100);
     fixture_ask(&f, 0, "TB.FINISH " FILTER);
-    fixture_wait(&f, 0, "phase", "STEADY");
+    await_end();
 }
 
 int main(void)

@@ -20,6 +20,7 @@ enum {
     BATCH = 100,
     ROWS = 3000,
     REBUILDS = 4,
+    NEVER = 1000000,
     SWITCH_US = 100 * 1000,
     WAIT_US = 20 * 1000 * 1000
 };
@@ -30,7 +31,7 @@ struct adder {
     struct log_member *member;
     uint64_t first;
     unsigned added;
-    bool failed;
+    bool failed, unsure;
     pthread_t thread;
 };
 
@@ -91,9 +92,11 @@ static uint64_t stored(void)
     return on.view->slot[on.view->current].keys;
 }
 
-/* Wait until each process, and the view, counts @keys. */
+/* Wait until each process, and the view, counts @keys. A folder that had nothing to do for long has given its
+ * lease back, and reads lanes only when it is asked; no other process folds. */
 static void all_have(uint64_t keys)
 {
+    (void)log_member_count(&member[0], NEVER, BATCH, KEY_ABSENT);
     uint64_t until = clock_mono_us() + WAIT_US;
     for (bool same = false; !same; clock_sleep_us(20000)) {
         same = stored() == keys;
@@ -120,7 +123,8 @@ static void *add(void *arg)
         }
         for (unsigned k = 0; k < BATCH; k++) {
             a->added += answers[k] == KEY_ADDED;
-            a->failed |= answers[k] != KEY_ADDED && answers[k] != KEY_OLD;
+            a->unsure |= answers[k] == KEY_UNSURE;
+            a->failed |= answers[k] != KEY_ADDED && answers[k] != KEY_OLD && answers[k] != KEY_UNSURE;
         }
     }
     return NULL;
@@ -138,7 +142,7 @@ static unsigned all_add(uint64_t first)
     for (unsigned i = 0; i < MEMBERS; i++) {
         assert_int_equal(pthread_join(a[i].thread, NULL), 0);
         added += a[i].added;
-        assert_false(a[i].failed);
+        assert_false(a[i].failed || a[i].unsure);
     }
     return added;
 }
@@ -238,7 +242,7 @@ static uint64_t half_folded(void)
     log_member_go_on(&member[0]);
     keys += log_member_added(&member[1], EACH / 2, EACH); /* half of them are repeated */
     all_have(keys);
-    for (unsigned i = 0; i < 2; i++) /* who has seen these positions notices that they went back */
+    for (unsigned i = 0; i < MEMBERS; i++) /* who has seen these positions notices that they went back */
         log_member_pause(&member[i]);
     for (unsigned i = 0; i < 2; i++) {
         log_folded_name(on.view->current, i, name);
@@ -261,7 +265,7 @@ static void test_a_folder_that_dies_before_it_stores_positions__has_counted(void
     (void)state;
     uint64_t keys = half_folded();
     assert_int_equal(counted_late(), keys);
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < MEMBERS; i++)
         log_member_go_on(&member[i]);
 }
 
@@ -407,7 +411,7 @@ static void rebuild_and_roll_back(unsigned before)
     must(log_switch(on.link, &on.names, b->shape.number, &e), e);
     for (unsigned i = 0; i < MEMBERS; i++) {
         assert_int_equal(pthread_join(a[i].thread, NULL), 0);
-        assert_false(a[i].failed);
+        assert_false(a[i].failed); /* unsure, if the generation that it was added to is dropped meanwhile */
     }
     all_agree(before + 2 * EACH);
     must(grace_forget(on.link, &on.names, "", old, &e), e);

@@ -146,6 +146,10 @@ static void is_written_again(void)
     daemon_kill(&f.daemon[0]);
     must(daemon_launch(&f.daemon[0], &e), e);
     fixture_reconnect(&f, 0);
+    uint64_t unused;
+    until = clock_mono_us() + WAIT_MS * 1000ull;
+    while (client_mexists(&f.client[0], "seen", fixture_code, 0, 1, &unused, NULL, &e) != ERR_OK)
+        assert_true(clock_mono_us() < until); /* until it is loaded */
     assert_int_equal(present(0, KEYS + LATE), KEYS + LATE);
     assert_in_range(present(NEVER, KEYS), 0, 10);
 }

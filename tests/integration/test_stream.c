@@ -274,10 +274,16 @@ static void test_stream_next__says_which_column_is_not_sent_any_more(void **stat
     streams_world_end(&w);
 }
 
+struct refusal {
+    bool refuses; /* once the stream is open, which may take long */
+    unsigned calls;
+};
+
 static enum err refuse(void *arg, struct error *e)
 {
-    *(unsigned *)arg += 1;
-    return error_set(e, ERR_CANCELLED, "enough");
+    struct refusal *r = arg;
+    r->calls += r->refuses;
+    return r->refuses ? error_set(e, ERR_CANCELLED, "enough") : ERR_OK;
 }
 
 static void test_stream_next__ends_with_its_time_or_by_the_watch_and_goes_on(void **state)
@@ -290,12 +296,13 @@ static void test_stream_next__ends_with_its_time_or_by_the_watch_and_goes_on(voi
     must(stream_next(w.s, &batch, 10, &e), &e);
     assert_int_equal(batch.count, 0);
     stream_close(w.s);
-    unsigned calls = 0;
-    w.t.options.watch = (struct source_watch){.fn = refuse, .arg = &calls};
+    struct refusal r = {.refuses = false};
+    w.t.options.watch = (struct source_watch){.fn = refuse, .arg = &r};
     w.s = streams_resume(&w.t.options);
+    r.refuses = true;
     assert_int_equal(stream_next(w.s, &batch, STREAMS_PATIENCE_MS, &e), ERR_CANCELLED);
     assert_string_equal(e.text, "enough");
-    assert_true(calls > 0);
+    assert_true(r.calls > 0);
     database_run(w.pg, "INSERT INTO waiting VALUES (1)");
     for (enum err err = ERR_CANCELLED; err == ERR_CANCELLED && batch.count == 0;)
         err = stream_next(w.s, &batch, STREAMS_PATIENCE_MS, &e);

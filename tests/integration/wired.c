@@ -142,7 +142,7 @@ struct sync_connection *wired_open(struct wired *w)
 {
     struct error e = {""};
     struct sync_connection *c = NULL;
-    must(wired_try(w, &c, WIRED_MS, &e), e);
+    must(wired_try(w, &c, WIRED_REPLY_MS, &e), e);
     return c;
 }
 

@@ -54,7 +54,7 @@ const char *wired_ask(struct wired *w, const char *format, ...) __attribute__((f
 
 /* Connect to the first node. wired_open() must not fail, wired_try() may, wired_refused() must: with that
  * code and a text that has @wanted and the node's name, and no password ("hunter2"). */
-enum { WIRED_MS = 2000 };
+enum { WIRED_MS = 2000, WIRED_REPLY_MS = 20000 /* of a connection that is answered */ };
 struct sync_connection *wired_open(struct wired *w);
 MUST_CHECK enum err wired_try(struct wired *w, struct sync_connection **c, unsigned ms, struct error *e);
 void wired_refused(struct wired *w, enum err code, const char *wanted);
