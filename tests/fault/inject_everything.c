@@ -13,23 +13,12 @@
 #include "tests/fault/inject_kinds.h"
 #include "tests/fault/journal.h"
 
-enum { END_MS = 30000, SURE_US = 30 * 1000 * 1000, LOOK_US = 2000, COUNT_MAX = WORLD_COORDINATORS_MAX };
-
+enum { END_MS = 30000, SURE_US = 30 * 1000 * 1000, ANSWER_US = 60 * 1000 * 1000, LOOK_US = 2000 };
 enum { LATEST, OLDER, EMPTY };
 
 static bool one_in(struct injection *i, unsigned n)
 {
     return fault_between(&i->state, 1, n) == 1;
-}
-
-/* The numbers below @count, in a drawn order. */
-static void shuffle(struct injection *i, unsigned count, unsigned out[COUNT_MAX])
-{
-    for (unsigned k = 0; k < count; k++) {
-        unsigned at = (unsigned)fault_between(&i->state, 0, k);
-        out[k] = out[at];
-        out[at] = k;
-    }
 }
 
 /* Stop a process for some seconds. A child wakes it, as whoever stopped it may wait for it meanwhile. */
@@ -62,9 +51,8 @@ static void data_of(const struct temp_redis *node, const char *name, char out[PA
 /* Copy what a node has written so far. */
 static bool keep_older(const struct temp_redis *node)
 {
-    char data[PATH_MAX + 16], older[PATH_MAX + 16];
+    char data[PATH_MAX + 16], older[PATH_MAX + 16], *output = NULL;
     struct error ignored;
-    char *output = NULL;
     int status = 1;
     data_of(node, "data", data);
     data_of(node, "older", older);
@@ -79,16 +67,16 @@ static bool keep_older(const struct temp_redis *node)
 static bool end_coordinators(struct injection *i)
 {
     struct world *w = i->world;
-    unsigned order[COUNT_MAX];
+    unsigned first = (unsigned)fault_between(&i->state, 0, w->coordinators - 1);
     bool together = one_in(i, 3);
     uint64_t noted = world_logged(w, "event=clean_stop_noted", "");
-    shuffle(i, w->coordinators, order);
     for (unsigned k = 0; k < w->coordinators; k++) {
-        struct process *p = &w->daemon[order[k]].process;
+        unsigned at = (first + k) % w->coordinators;
+        struct process *p = &w->daemon[at].process;
         bool killed = one_in(i, 12);
         if (one_in(i, 12))
             nap(i, p, "a coordinator that ends");
-        journal_note("everything: coordinator %u gets %s", order[k], killed ? "SIGKILL" : "SIGTERM");
+        journal_note("everything: coordinator %u gets %s", at, killed ? "SIGKILL" : "SIGTERM");
         process_signal(p, killed ? SIGKILL : SIGTERM);
         if (!together)
             (void)!process_wait(p, END_MS, NULL);
@@ -96,10 +84,9 @@ static bool end_coordinators(struct injection *i)
     for (unsigned k = 0; k < w->coordinators; k++) {
         struct process *p = &w->daemon[k].process;
         bool ended = process_wait(p, END_MS, NULL) == ERR_OK;
-        bool killed = ended && process_exit_status(p) == 128 + SIGKILL;
-        if (!ended)
-            process_kill(p);
-        w->unclean += !killed && process_exit_status(p) != 0;
+        int status = process_exit_status(p);
+        process_kill(p);
+        w->unclean += !ended || (status != 0 && status != 128 + SIGKILL);
         w->runs[k] = false;
     }
     return world_logged(w, "event=clean_stop_noted", "") > noted;
@@ -134,53 +121,69 @@ static void start_coordinators(struct injection *i)
 {
     struct world *w = i->world;
     struct error e = {""};
-    unsigned order[COUNT_MAX];
-    shuffle(i, w->coordinators, order);
+    unsigned first = (unsigned)fault_between(&i->state, 0, w->coordinators - 1);
     if (one_in(i, 4))
         nap(i, &w->redis[fault_between(&i->state, 0, WORLD_NODES - 1)].process, "a node");
     for (unsigned k = 0; k < w->coordinators; k++) {
-        must_start(world_launch(w, order[k], &e), "a coordinator", &e);
-        journal_note("everything: coordinator %u is back", order[k]);
+        unsigned at = (first + k) % w->coordinators;
+        must_start(world_launch(w, at, &e), "a coordinator", &e);
         if (one_in(i, 6))
-            nap(i, &w->daemon[order[k]].process, "a coordinator that has begun");
+            nap(i, &w->daemon[at].process, "a coordinator that has begun");
     }
+}
+
+/* The caller frees the reply, which may be NULL. */
+static redisReply *ask(uint16_t port, const char *command)
+{
+    struct client c;
+    struct error ignored;
+    if (client_open(&c, port, WORLD_REPLY_MS, &ignored) != ERR_OK)
+        return NULL;
+    redisReply *r = client_command(&c, command);
+    client_close(&c);
+    return r;
 }
 
 static bool is_degraded(struct world *w)
 {
-    struct client c;
-    struct error ignored;
-    if (client_open(&c, w->redis[0].port, WORLD_REPLY_MS, &ignored) != ERR_OK)
-        return false;
-    redisReply *r = client_command(&c, "HGET " WORLD_VIEW " degraded");
+    redisReply *r = ask(w->redis[0].port, "HGET " WORLD_VIEW " degraded");
     bool degraded = r != NULL && r->type == REDIS_REPLY_STRING && strcmp(r->str, "1") == 0;
     freeReplyObject(r);
-    client_close(&c);
     return degraded;
 }
 
-/* Nothing was lost, so all coordinators say which keys are absent, without a rebuild. */
-static void must_be_sure(struct world *w)
+static bool answers(struct world *w, unsigned k)
 {
-    uint64_t until = clock_mono_us() + SURE_US;
+    redisReply *r = ask(w->daemon[k].port, "BF.EXISTS " WORLD_FILTER " never");
+    bool answered = r != NULL && r->type == REDIS_REPLY_INTEGER;
+    freeReplyObject(r);
+    return answered;
+}
+
+/* All coordinators answer. Where nothing was lost, @clean, they say which keys are absent, without a rebuild.
+ * Writers that are gone are awaited for four times ten seconds, and lost shards for eleven. */
+static void must_answer(struct world *w, bool clean)
+{
+    uint64_t until = clock_mono_us() + (clean ? SURE_US : ANSWER_US);
     bool degraded = false;
     for (unsigned k = 0; k < w->coordinators && !degraded && clock_mono_us() < until;) {
-        degraded = is_degraded(w);
-        if (world_discerns(w, k))
+        degraded = clean && is_degraded(w);
+        if (clean ? world_discerns(w, k) : answers(w, k))
             k++;
         else
             clock_sleep_us(LOOK_US);
     }
     if (degraded || clock_mono_us() >= until)
-        (void)snprintf(w->failed, sizeof(w->failed), "nothing was lost by a clean stop, and the filter is %s",
-                       degraded ? "degraded" : "not there");
+        (void)snprintf(w->failed, sizeof(w->failed), "everything stopped, %s, and the filter %s",
+                       clean ? "nothing was lost" : "with losses",
+                       degraded ? "is degraded" : "is not answered");
 }
 
 bool everything_begin(struct injection *i)
 {
     struct world *w = i->world;
     bool clean, has_older[WORLD_NODES];
-    unsigned order[COUNT_MAX];
+    unsigned first = (unsigned)fault_between(&i->state, 0, WORLD_NODES - 1);
     for (unsigned k = 0; k < WORLD_NODES; k++) {
         has_older[k] = keep_older(&w->redis[k]);
         clock_sleep_us(fault_between(&i->state, 0, 400) * 1000);
@@ -189,14 +192,14 @@ bool everything_begin(struct injection *i)
         nap(i, &w->redis[fault_between(&i->state, 0, WORLD_NODES - 1)].process, "a node that ends");
     clean = end_coordinators(i);
     await_naps();
-    shuffle(i, WORLD_NODES, order);
-    for (unsigned k = 0; k < WORLD_NODES; k++)
+    for (unsigned k = 0; k < WORLD_NODES; k++) {
+        unsigned at = (first + k) % WORLD_NODES;
         if (!one_in(i, 6))
-            clean &= restart_node(i, &w->redis[order[k]], has_older[order[k]]);
+            clean &= restart_node(i, &w->redis[at], has_older[at]);
+    }
     start_coordinators(i);
     await_naps();
-    if (clean)
-        must_be_sure(w);
+    must_answer(w, clean);
     (void)snprintf(i->detail, sizeof(i->detail), "%s", clean ? "and nothing was lost" : "with losses");
     return true;
 }
