@@ -166,11 +166,13 @@ static enum err check_addresses(const struct eras *s, struct error *e)
     return ERR_OK;
 }
 
-/* True if all that @v names is where it is looked for: the addresses lead right, and led elsewhere when the
- * nodes were seen. Nothing is lost then that would be made again. */
+/* True if all that @v names is where it is looked for, at the servers that were asked for their ids: the
+ * addresses lead right, and led elsewhere when the nodes were seen. Nothing is lost then that would be made
+ * again. */
 static bool is_all_there(struct sync_client *l, const struct names *names, const struct log_view *v)
 {
     bool all = true;
+    uint64_t connections = sync_client_connections(l);
     struct error ignored;
     for (unsigned s = 0; s < 2 && all; s++)
         all = v->slot[s].shape.number == 0 || shards_are_there(l, names, &v->slot[s].shape);
@@ -183,7 +185,7 @@ static bool is_all_there(struct sync_client *l, const struct names *names, const
               r->type == REDIS_REPLY_INTEGER && r->integer == 1;
         freeReplyObject(r);
     }
-    return all;
+    return all && sync_client_connections(l) == connections;
 }
 
 /* Two addresses of a list lead to one server: nobody tells which of them is its own. */

@@ -107,6 +107,10 @@ MUST_CHECK enum err sync_client_ask(struct sync_client *l, unsigned where, redis
 MUST_CHECK enum err sync_client_command(struct sync_client *l, unsigned where, redisReply **out,
                                         struct error *e, const char *format, ...);
 
+/* The number of connections that were made so far: while it stays, each node's address leads to one server.
+ */
+uint64_t sync_client_connections(const struct sync_client *l);
+
 /* Forget the replies that were not read yet, and close their connections: for a fresh start after an error
  * inside a pipeline. */
 void sync_client_forget(struct sync_client *l);
