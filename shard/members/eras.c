@@ -18,19 +18,28 @@ void eras_fini(struct eras *s)
     replications_fini(&s->there);
 }
 
-/* Take the ids of the nodes of @g from @there, which was asked for just now. False: one is not in it. */
-static bool take(const struct replications *there, struct sync_client *l, const struct names *names,
-                 const struct generation *g, struct trusted *out)
+static enum err does_not_answer(const struct replication *node, struct error *e)
+{
+    return error_set(e, ERR_UNREACHABLE, "Redis node %s does not answer, or is no master", node->node);
+}
+
+/* Take the ids of the nodes of @g from @there, which was asked for just now. Nobody else is asked for a node
+ * that did not answer: which server that would be is not compared. One that is not among them leads to the
+ * server of an earlier one. */
+static enum err take(const struct replications *there, struct sync_client *l, const struct names *names,
+                     const struct generation *g, struct trusted *out, struct error *e)
 {
     struct placement placement;
-    struct error ignored;
-    bool all = placement_resolve(&placement, names, g, sync_client_nodes(l), &ignored) == ERR_OK;
+    enum err code = placement_resolve(&placement, names, g, sync_client_nodes(l), e);
     *out = (struct trusted){0};
-    for (unsigned i = 0; all && i < placement.count; i++) {
+    for (unsigned i = 0; i < placement.count && code == ERR_OK; i++) {
         const struct replication *one = replications_of_node(there, sync_client_name(l, placement.node[i]));
-        all = one != NULL && one->id != 0 && trusted_add(out, one->id);
+        if (one != NULL && one->id == 0)
+            return does_not_answer(one, e);
+        if (one == NULL || !trusted_add(out, one->id))
+            return shards_eras(l, names, g, out, e);
     }
-    return all;
+    return code;
 }
 
 /* Find the ids of the nodes that hold shards of either generation. @there: the nodes as they were asked just
@@ -44,8 +53,8 @@ static enum err find(const struct replications *there, struct sync_client *l, co
     for (unsigned s = 0; s < 2 && code == ERR_OK; s++) {
         if (v->slot[s].shape.number == 0)
             continue;
-        if (there == NULL || !take(there, l, names, &v->slot[s].shape, &one))
-            code = shards_eras(l, names, &v->slot[s].shape, &one, e);
+        code = there == NULL ? shards_eras(l, names, &v->slot[s].shape, &one, e)
+                             : take(there, l, names, &v->slot[s].shape, &one, e);
         for (unsigned i = 0; i < one.count && code == ERR_OK; i++)
             if (!trusted_add(out, one.id[i]))
                 code = error_set(e, ERR_RANGE, "there are more than %d masters", REPLICATIONS_MAX);
@@ -106,18 +115,13 @@ static enum eras_action judge(struct eras *s, const struct log_view *v, bool is_
     return action;
 }
 
-/* Note the masters that are there. One that was away, and has answered when it was asked again, stays as it
- * was seen: its address may lead elsewhere by then. */
+/* Note the masters that are there. */
 static enum err note_seen(struct eras *s, struct error *e)
 {
     struct replications now = {0};
     enum err code = ERR_OK;
-    for (unsigned i = 0; i < s->there.count && code == ERR_OK; i++) {
-        const struct replication *one = &s->there.one[i], *was = NULL;
-        if (one->id == 0)
-            was = replications_of_node(&s->seen, one->node);
-        code = replications_add(&now, was != NULL ? was : one, e);
-    }
+    for (unsigned i = 0; i < s->there.count && code == ERR_OK; i++)
+        code = replications_add(&now, &s->there.one[i], e);
     if (code != ERR_OK) {
         replications_fini(&now);
         return code;
@@ -134,7 +138,7 @@ static enum err find_with_slots(const struct replications *there, struct trusted
     for (unsigned i = 0; i < there->count; i++) {
         const struct replication *one = &there->one[i];
         if (one->has_slots && one->id == 0)
-            return error_set(e, ERR_UNREACHABLE, "Redis node %s does not answer, or is no master", one->node);
+            return does_not_answer(one, e);
         if (one->has_slots && !trusted_add(out, one->id))
             return error_set(e, ERR_RANGE, "there are more than %d masters", REPLICATIONS_MAX);
     }
@@ -162,6 +166,28 @@ static enum err check_addresses(const struct eras *s, struct error *e)
     return ERR_OK;
 }
 
+/* True if all that @v names is where it is looked for, at the servers that were asked for their ids: the
+ * addresses lead right, and led elsewhere when the nodes were seen. Nothing is lost then that would be made
+ * again. */
+static bool is_all_there(struct sync_client *l, const struct names *names, const struct log_view *v)
+{
+    bool all = true;
+    uint64_t connections = sync_client_connections(l);
+    struct error ignored;
+    for (unsigned s = 0; s < 2 && all; s++)
+        all = v->slot[s].shape.number == 0 || shards_are_there(l, names, &v->slot[s].shape);
+    for (unsigned i = 0; i < v->lane_count && all; i++) {
+        struct lane lane;
+        redisReply *r = NULL;
+        all = log_view_lane_at(v, names, sync_client_nodes(l), i, &lane, &ignored) == ERR_OK &&
+              sync_client_command(l, lane.where, &r, &ignored, "EXISTS %b", lane.key.text, lane.key.length) ==
+                  ERR_OK &&
+              r->type == REDIS_REPLY_INTEGER && r->integer == 1;
+        freeReplyObject(r);
+    }
+    return all && sync_client_connections(l) == connections;
+}
+
 /* Two addresses of a list lead to one server: nobody tells which of them is its own. */
 static bool is_twice(const struct eras *s, const struct sync_client *l)
 {
@@ -172,9 +198,10 @@ enum err eras_look(struct eras *s, struct sync_client *l, const struct names *na
                    enum eras_action *out, struct error *e)
 {
     bool is_cluster = sync_client_nodes(l)->cluster != NULL;
+    struct error why;
     enum err code = sync_client_replications(l, &s->seen, &s->there, e);
-    if (code == ERR_OK && !is_cluster)
-        code = check_addresses(s, e);
+    if (code == ERR_OK && !is_cluster && check_addresses(s, &why) != ERR_OK && !is_all_there(l, names, v))
+        code = error_set(e, ERR_UNREACHABLE, "%s", why.text);
     if (code == ERR_OK)
         code = is_cluster ? find_with_slots(&s->there, &s->now, e) : find(&s->there, l, names, v, &s->now, e);
     if (code != ERR_OK)
@@ -345,7 +372,7 @@ enum err eras_doubt_home(const struct eras *s, struct sync_client *l, const stru
     struct trusted others = {0};
     *was_accepted = false;
     if (home != NULL && home->id == 0)
-        return error_set(e, ERR_UNREACHABLE, "Redis node %s does not answer, or is no master", name);
+        return does_not_answer(home, e);
     if (home == NULL) /* a cluster that changes just now */
         return ERR_OK;
     for (unsigned i = 0; i < v->eras.count; i++)

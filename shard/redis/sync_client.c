@@ -149,6 +149,11 @@ enum err sync_client_peer_connect(struct sync_client *l, struct sync_client_peer
     return code == ERR_TIMEOUT ? ERR_UNREACHABLE : code;
 }
 
+uint64_t sync_client_connections(const struct sync_client *l)
+{
+    return l->connections;
+}
+
 /* --- commands --- */
 
 enum err sync_client_append(struct sync_client *l, unsigned where, size_t argc, const char *const *argv,

@@ -111,6 +111,9 @@ MUST_CHECK enum err sync_client_command(struct sync_client *l, unsigned where, r
  * no other one, replies of a node were its present server's. 0 in a cluster, which says which servers it has.
  */
 uint64_t sync_client_breaks(struct sync_client *l);
+/* The number of connections that were made so far: while it stays, each node's address leads to one server.
+ */
+uint64_t sync_client_connections(const struct sync_client *l);
 
 /* Forget the replies that were not read yet, and close their connections: for a fresh start after an error
  * inside a pipeline. */

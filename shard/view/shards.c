@@ -11,7 +11,7 @@ extern const char embedded_shard_make[], embedded_shard_unmake[];
 enum {
     MAKE_BYTES = 4 << 20, /* bytes of shards that are made at a time: a node takes about 15 ms for them */
     MAKE_MAX = 256,       /* the most shards that are made at a time */
-    REMOVE_BATCH = 256
+    BATCH = 256           /* of other commands */
 };
 
 enum err work_ask(const struct work *w, struct error *e)
@@ -30,6 +30,7 @@ struct walk {
     uint64_t later;   /* the latest token of a shard that was there */
     bool keeps, kept; /* keep shards of earlier tokens; some were kept */
     bool is_new;      /* the shards are those of a dump that is being loaded */
+    bool misses;      /* a shard is not there */
     struct script_call *call;
     uint16_t tag;
 };
@@ -195,25 +196,51 @@ static enum err send_remove(struct walk *w, uint32_t shard, unsigned where, stru
     return sync_client_send(w->redis, where, e, "UNLINK %s", key.text);
 }
 
-static enum err remove_all(struct walk *w, struct sync_client *l, const struct names *names,
-                           const struct generation *g, const struct work *work, struct error *e)
+static enum err walk_all(struct walk *w, struct sync_client *l, const struct names *names,
+                         const struct generation *g, shard_fn *send, shard_fn *take, const struct work *work,
+                         struct error *e)
 {
     enum err code = walk_begin(w, l, names, g, e);
     for (w->layer = 0; w->layer < g->layer_count && code == ERR_OK; w->layer++)
-        code = walk(w, REMOVE_BATCH, send_remove, take_number, work, e);
+        code = walk(w, BATCH, send, take, work, e);
     return code;
 }
 
 enum err shards_remove(struct sync_client *l, const struct names *names, const struct generation *g,
                        const struct work *work, struct error *e)
 {
-    return remove_all(&(struct walk){.is_new = false}, l, names, g, work, e);
+    return walk_all(&(struct walk){.is_new = false}, l, names, g, send_remove, take_number, work, e);
 }
 
 enum err shards_remove_new(struct sync_client *l, const struct names *names, const struct generation *g,
                            struct error *e)
 {
-    return remove_all(&(struct walk){.is_new = true}, l, names, g, NULL, e);
+    return walk_all(&(struct walk){.is_new = true}, l, names, g, send_remove, take_number, NULL, e);
+}
+
+/* --- asking --- */
+
+static enum err send_exists(struct walk *w, uint32_t shard, unsigned where, struct error *e)
+{
+    struct key_name key;
+    names_log_shard(w->names, id_of(w, shard), &key);
+    return sync_client_send(w->redis, where, e, "EXISTS %s", key.text);
+}
+
+static enum err take_exists(struct walk *w, uint32_t shard, unsigned where, struct error *e)
+{
+    long long number = 0;
+    (void)shard;
+    enum err code = script_reply(w->redis, where, &number, e);
+    w->misses |= number == 0;
+    return code;
+}
+
+bool shards_are_there(struct sync_client *l, const struct names *names, const struct generation *g)
+{
+    struct error ignored;
+    struct walk w = {.misses = false};
+    return walk_all(&w, l, names, g, send_exists, take_exists, NULL, &ignored) == ERR_OK && !w.misses;
 }
 
 /* --- replication ids --- */

@@ -57,6 +57,10 @@ MUST_CHECK enum err shards_remove(struct sync_client *l, const struct names *nam
 MUST_CHECK enum err shards_remove_new(struct sync_client *l, const struct names *names,
                                       const struct generation *g, struct error *e);
 
+/* True if all shards of all layers of @g are there, or something else under their names. False also if a node
+ * does not answer. */
+bool shards_are_there(struct sync_client *l, const struct names *names, const struct generation *g);
+
 /* The replication ids of the nodes that hold shards of @g; in a cluster, of all masters with slots.
  * ERR_UNREACHABLE: also if one of them is no master. */
 MUST_CHECK enum err shards_eras(struct sync_client *l, const struct names *names, const struct generation *g,

@@ -17,6 +17,7 @@ enum { BEGIN_MS = 1200 /* a fault begins within this time of its round */ };
 #define P INJECT_POSTGRES
 #define RN INJECT_REDIS_NETWORK
 #define PN INJECT_POSTGRES_NETWORK
+#define ALL INJECT_EVERYTHING
 #define ANY INJECT_ANYWHERE
 #define N INJECT_NODES
 #define CL INJECT_CLUSTER
@@ -56,6 +57,7 @@ struct inject_kind inject_kinds[] = {
     {"redis-full", R, ANY, 200, 1500, 0, "maxmemory is below what is used: writes are refused", redis_full_begin, redis_full_end},
     {"redis-evict", R, ANY, 100, 500, 0, "maxmemory is below what is used: keys are evicted", redis_evict_begin, redis_full_end},
     {"redis-misconf", R, ANY, 200, 1500, 0, "a snapshot fails: writes are refused (MISCONF)", redis_misconf_begin, redis_misconf_end},
+    {"everything", ALL, N, 0, 0, 0, "all coordinators and nodes end, and come back, with their data or older data", everything_begin, NULL},
     {"failover", R, CL, 20, 3000, 0, "a master gets SIGKILL, and comes back, empty or as a replica", failover_begin, failover_end},
     {"failover-lagging", R, CL, 20, 3000, 0, "the same, and its replica lacks the last writes", failover_lagging_begin, failover_end},
     {"failover-manual", R, CL, 0, 500, 0, "CLUSTER FAILOVER: a master and its replica change places", failover_manual_begin, failover_end},
@@ -107,6 +109,8 @@ static bool is_of_redis(const struct injection *i)
  * a move shares a target with every fault of Redis. */
 bool inject_same_target(const struct injection *a, const struct injection *b)
 {
+    if (a->kind->scope == INJECT_EVERYTHING || b->kind->scope == INJECT_EVERYTHING)
+        return true;
     if (moves_slots(a) || moves_slots(b))
         return is_of_redis(a) && is_of_redis(b);
     return a->kind->scope == b->kind->scope && a->target == b->target;
@@ -123,6 +127,8 @@ static const char *target_name(const struct injection *i)
     case INJECT_REDIS_SLOTS:
     case INJECT_REDIS_NETWORK:
         return nodes[i->target];
+    case INJECT_EVERYTHING:
+        return "the machine";
     case INJECT_POSTGRES:
     case INJECT_POSTGRES_NETWORK:
         break;

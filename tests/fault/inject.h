@@ -16,7 +16,8 @@ enum inject_scope {
     INJECT_REDIS_SLOTS, /* two masters of a cluster; target: the one that gives the slot away */
     INJECT_POSTGRES,
     INJECT_REDIS_NETWORK, /* target: a node */
-    INJECT_POSTGRES_NETWORK
+    INJECT_POSTGRES_NETWORK,
+    INJECT_EVERYTHING /* shares a target with every fault */
 };
 
 /* Where a kind can happen. */

@@ -20,6 +20,9 @@ inject_end_fn redis_with_data, redis_empty, redis_stop_end;
 inject_begin_fn postgres_restart_begin, postgres_crash_begin;
 inject_end_fn postgres_end;
 
+/* inject_everything.c */
+inject_begin_fn everything_begin;
+
 /* inject_cluster.c */
 inject_begin_fn failover_begin, failover_lagging_begin, failover_manual_begin, slot_moved_begin;
 inject_end_fn failover_end, slot_moved_end;

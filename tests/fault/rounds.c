@@ -246,6 +246,8 @@ static enum err run_round(struct rounds *r, struct injection *faults, size_t cou
     traffic_rebuild(r->traffic, false);
     if (!run)
         return error_set(e, ERR_IO, "a coordinator crashed in round %u (%s)", r->done, what);
+    if (r->world.failed[0] != '\0')
+        return error_set(e, ERR_CONFLICT, "round %u: %s", r->done, r->world.failed);
     journal_note("--- all faults of round %u are lifted", r->done);
     enum err err = recover(r, &rest, &heal, e);
     if (err == ERR_TIMEOUT)
@@ -316,6 +318,7 @@ static enum err start(struct rounds *r, struct error *e)
     struct world_options options = world_options;
     options.keep = r->o->keep;
     options.cluster = r->o->cluster;
+    options.state_file = !r->o->cluster;
     enum err err = world_start(&r->world, &options, e);
     struct creator c;
     if (err != ERR_OK)

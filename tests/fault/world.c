@@ -166,8 +166,10 @@ static enum err wrap_with_clock(struct world *w, unsigned i, struct error *e)
 static enum err prepare(struct world *w, unsigned i, const struct world_options *o, const uint16_t *ports,
                         uint16_t postgres, struct error *e)
 {
-    char nodes[256], dsn[160];
+    char nodes[256], dsn[160], service[PATH_MAX + 256];
     size_t n = 0;
+    (void)snprintf(service, sizeof(service), o->state_file ? "%sstate_file = %s/state\n" : "%s", o->service,
+                   w->directory);
     for (unsigned k = 0; k < WORLD_NODES; k++)
         n += (size_t)snprintf(nodes + n, sizeof(nodes) - n, "%sredis://%s:any@127.0.0.1:%u",
                               k == 0 ? "" : ", ", world_user(i), ports[k]);
@@ -176,7 +178,7 @@ static enum err prepare(struct world *w, unsigned i, const struct world_options 
     const struct daemon_options d = {.nodes = nodes,
                                      .cluster = w->clustered ? w->cluster.seeds : NULL,
                                      .dsn = dsn,
-                                     .service = o->service,
+                                     .service = service,
                                      .redis = o->redis,
                                      .postgres = o->postgres,
                                      .expansion = o->expansion,

@@ -37,6 +37,7 @@ struct world_options {
     bool (*prepare)(struct world *w); /* called when the table is there; NULL: nothing is */
     bool cluster;    /* WORLD_PAIRS masters, each with a replica; else WORLD_NODES nodes behind the proxy */
     bool fake_clock; /* world_clock() works */
+    bool state_file; /* all coordinators share one */
     bool keep;       /* leave the directories behind */
 };
 
@@ -58,6 +59,7 @@ struct world {
     char *clock_words[WORLD_COORDINATORS_MAX][5];
     int clock[WORLD_COORDINATORS_MAX]; /* file descriptors; 0: none */
     PGconn *db;                        /* a session of the superuser */
+    char failed[200];                  /* what a fault has found that must not be; "": nothing */
     unsigned unclean;                  /* how often a coordinator was asked to end and did not end cleanly */
     struct client order;               /* the connection of the last rebuild that was ordered */
 };

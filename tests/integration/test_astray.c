@@ -27,7 +27,7 @@ static struct log_view *view;
 static uint8_t answers[KEYS];
 
 /* All nodes but the first one are behind the proxy. */
-static int set_up_with(unsigned lanes)
+static int set_up_with(unsigned lanes, uint32_t shard_bytes)
 {
     struct error e = {""};
     char list[256];
@@ -48,21 +48,28 @@ static int set_up_with(unsigned lanes)
     view = calloc(1, sizeof(*view));
     assert_non_null(view);
     must(names_init(&names, "tb", "f", 1, &e), e);
-    must(log_member_make(l, &names, 4 * KEYS, lanes, 1024, &e), e);
+    must(log_member_make(l, &names, 4 * KEYS, lanes, shard_bytes, &e), e);
     return 0;
 }
 
 static int set_up(void **state)
 {
     (void)state;
-    return set_up_with(1);
+    return set_up_with(1, 1024);
 }
 
 /* The second lane lies on the second node. */
 static int set_up_two_lanes(void **state)
 {
     (void)state;
-    return set_up_with(2);
+    return set_up_with(2, 1024);
+}
+
+/* And the first node has all keys in its one shard. */
+static int set_up_two_lanes_of_one_shard(void **state)
+{
+    (void)state;
+    return set_up_with(2, 64 * KEYS);
 }
 
 static int tear_down(void **state)
@@ -188,66 +195,135 @@ static void test_an_address__that_leads_to_a_new_server_while_a_writer_sleeps_ha
     assert_int_equal(absent, 0);
 }
 
+static enum err look(struct eras *watch, struct error *e)
+{
+    enum eras_action action;
+    must(log_view_load(l, &names, view, e), *e);
+    enum err code = eras_look(watch, l, &names, view, &action, e);
+    if (code == ERR_OK)
+        assert_int_equal(action, ERAS_KEEP);
+    else
+        assert_int_equal(code, ERR_UNREACHABLE);
+    return code;
+}
+
+/* A look during which connections break finds nothing out. */
+static bool leads_elsewhere(struct eras *watch)
+{
+    struct error e = {""};
+    uint64_t until = clock_mono_us() + WAIT_US;
+    enum err code = look(watch, &e);
+    while (code != ERR_OK && strstr(e.text, "leads elsewhere") == NULL && clock_mono_us() < until)
+        code = look(watch, &e);
+    if (code != ERR_OK && strstr(e.text, "leads elsewhere") == NULL)
+        fail_msg("%s", e.text);
+    return code != ERR_OK;
+}
+
 /* The server is that of the earlier node then, and the later one is not among the nodes. */
 static void test_an_address__that_leads_to_an_earlier_node_is_met(void **state)
 {
-    struct error e = {""};
     struct eras watch = {.now = {.count = 0}};
-    enum eras_action action;
     (void)state;
-    must(log_view_load(l, &names, view, &e), e);
-    must(eras_look(&watch, l, &names, view, &action, &e), e);
-    assert_int_equal(action, ERAS_KEEP);
+    assert_false(leads_elsewhere(&watch));
     aim(TWO, ONE);
-    gives(ERR_UNREACHABLE, eras_look(&watch, l, &names, view, &action, &e), e);
+    assert_true(leads_elsewhere(&watch));
     aim(TWO, TWO);
-    must(eras_look(&watch, l, &names, view, &action, &e), e);
-    assert_int_equal(action, ERAS_KEEP);
+    assert_false(leads_elsewhere(&watch));
     eras_fini(&watch);
 }
 
 /* A process that starts meanwhile does not take that server for the one of the earlier node. */
 static void test_a_first_look__at_an_address_that_leads_to_another_node_is_not_remembered(void **state)
 {
-    struct error e = {""};
     struct eras watch = {.now = {.count = 0}};
-    enum eras_action action;
     (void)state;
-    must(log_view_load(l, &names, view, &e), e);
     aim(ONE, TWO);
-    must(eras_look(&watch, l, &names, view, &action, &e), e);
-    assert_int_equal(action, ERAS_KEEP);
+    assert_false(leads_elsewhere(&watch));
     aim(ONE, ONE);
-    must(eras_look(&watch, l, &names, view, &action, &e), e);
-    assert_int_equal(action, ERAS_KEEP);
+    assert_false(leads_elsewhere(&watch));
     eras_fini(&watch);
 }
 
-/* Which servers they were is not forgotten where a look finds nodes away for a moment. */
-static void test_an_address__that_leads_elsewhere_behind_broken_connections_is_met(void **state)
+static void exchange(bool is)
 {
+    aim(ONE, is ? TWO : ONE);
+    aim(TWO, is ? ONE : TWO);
+}
+
+/* All shards and lanes are where they are looked for then, so what was seen before tells nothing. */
+static void test_a_first_look__at_addresses_that_are_exchanged_is_believed_no_more(void **state)
+{
+    struct eras watch = {.now = {.count = 0}};
     (void)state;
+    exchange(true);
+    assert_false(leads_elsewhere(&watch));
+    exchange(false);
+    assert_false(leads_elsewhere(&watch));
+    exchange(true);
+    assert_true(leads_elsewhere(&watch));
+    eras_fini(&watch);
+}
+
+/* Wait until a process has missed a shard. */
+static void await_lost(void)
+{
     struct error e = {""};
-    struct eras watch = {0};
-    enum eras_action action;
-    must(log_view_load(l, &names, view, &e), e);
-    must(eras_look(&watch, l, &names, view, &action, &e), e);
+    uint64_t until = clock_mono_us() + WAIT_US;
+    do {
+        clock_sleep_us(20 * 1000);
+        must(log_view_load(l, &names, view, &e), e);
+    } while (view->slot[view->current].lost.generation == 0 && clock_mono_us() < until);
+    assert_int_not_equal(view->slot[view->current].lost.generation, 0);
+}
+
+/* It begins to add and to fold once they lead back. */
+static void test_a_process__that_starts_while_addresses_are_exchanged_goes_on(void **state)
+{
+    struct log_member first, meanwhile;
+    unsigned absent = 0;
+    (void)state;
+    open_one(&first);
+    adds(&first, 0);
+    assert_true(await_folded());
+    log_member_close(&first);
+    exchange(true);
+    open_one(&meanwhile);
+    await_lost();
+    exchange(false);
+    adds(&meanwhile, KEYS);
+    assert_true(await_folded());
+    log_members_await_loaded(&meanwhile);
+    for (unsigned i = 0; i < 2; i++)
+        absent += log_member_count(&meanwhile, i * KEYS, KEYS, KEY_ABSENT);
+    log_member_close(&meanwhile);
+    assert_int_equal(absent, 0);
+}
+
+static void break_both(void)
+{
     proxy_set(proxy, route[ONE], &(struct proxy_fault){.resets = 1});
     proxy_set(proxy, route[TWO], &(struct proxy_fault){.resets = 1});
-    must(eras_look(&watch, l, &names, view, &action, &e), e);
-    assert_int_equal(action, ERAS_KEEP);
-    assert_int_equal(watch.there.one[ONE].id, 0); /* it was away, and had come back when it was asked again */
-    assert_int_equal(watch.there.one[TWO].id, 0);
+}
+
+/* Which servers they were is not forgotten where a look finds nodes away for a moment, and a second answer
+ * does not tell which ones they are. */
+static void test_an_address__that_leads_elsewhere_behind_broken_connections_is_met(void **state)
+{
+    struct error e = {""};
+    struct eras watch = {0};
+    (void)state;
+    assert_false(leads_elsewhere(&watch));
+    break_both();
+    assert_int_equal(look(&watch, &e), ERR_UNREACHABLE);
     aim(ONE, TWO);
-    enum err code;
-    uint64_t until = clock_mono_us() + WAIT_US;
-    do /* a look in which the connection breaks finds the node away once more */
-        code = eras_look(&watch, l, &names, view, &action, &e);
-    while (code == ERR_OK && clock_mono_us() < until);
-    gives(ERR_UNREACHABLE, code, e);
-    aim(ONE, ONE);
-    must(eras_look(&watch, l, &names, view, &action, &e), e);
-    assert_int_equal(action, ERAS_KEEP);
+    assert_true(leads_elsewhere(&watch));
+    exchange(true);
+    assert_true(leads_elsewhere(&watch));
+    break_both();
+    assert_int_equal(look(&watch, &e), ERR_UNREACHABLE);
+    exchange(false);
+    assert_false(leads_elsewhere(&watch));
     eras_fini(&watch);
 }
 
@@ -283,6 +359,10 @@ int main(void)
             test_an_address__that_leads_elsewhere_behind_broken_connections_is_met, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             test_a_first_look__at_an_address_that_leads_to_another_node_is_not_remembered, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_a_first_look__at_addresses_that_are_exchanged_is_believed_no_more, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_process__that_starts_while_addresses_are_exchanged_goes_on,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_address__that_leads_to_an_earlier_node_is_met, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_an_address__that_leads_to_another_node_has_no_key_lost, set_up,
@@ -294,6 +374,8 @@ int main(void)
             tear_down),
         cmocka_unit_test_setup_teardown(test_a_lane__whose_address_leads_to_another_node_is_not_replaced,
                                         set_up_two_lanes, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_lane__whose_address_leads_to_another_node_is_not_replaced,
+                                        set_up_two_lanes_of_one_shard, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
