@@ -205,13 +205,17 @@ static enum err bring(struct build *b, struct error *e)
 {
     enum err code = build_follow(b, e);
     builder_note(b->builder);
-    if (code == ERR_OK && !b->builder->took_over)
-        code = builder_take_over(b->builder, e);
+    sync_client_pin(b->builder->fold.redis);
+    if (code == ERR_OK)
+        code = builder_prepare(b->builder, e);
     if (code == ERR_OK)
         code = build_flush(b, e);
     if (code == ERR_OK)
         b->builder->keys += build_take_count(b);
-    return code == ERR_OK ? builder_wrote(b->builder, e) : code;
+    if (code == ERR_OK)
+        code = builder_wrote(b->builder, e);
+    sync_client_unpin(b->builder->fold.redis);
+    return code;
 }
 
 enum err build_checkpoint(struct build *b, const void *rows, size_t length, struct error *e)

@@ -459,14 +459,16 @@ static enum err store_keys(struct folder *f, const struct folder_lane *lanes, un
     return fold_count(&f->fold, at, count, lanes[count - 1].keys + f->resident->folded_keys, e);
 }
 
-/* @breaks: sync_client_breaks() before the first write. The address of a node may have led to another server,
- * which has what was written, and lead back by now, before it is asked who it is. */
-static enum err check_servers(struct folder *f, uint64_t breaks, struct error *e)
+/* Write, then ask who the nodes are: the servers that have what was written, as the client is pinned. The
+ * address of a node may lead to another one meanwhile, and back. */
+static enum err write_there(struct folder *f, struct work *w, const struct log_id *to, struct error *e)
 {
-    enum err code = f->check == NULL ? ERR_OK : f->check(f->tend_arg, f, e);
-    return code == ERR_OK && f->check != NULL && sync_client_breaks(f->fold.redis) != breaks
-               ? error_set(e, ERR_FENCED, "a connection broke: what was written may be on another server")
-               : code;
+    sync_client_pin(f->fold.redis);
+    enum err code = write_all(f, w, to, e);
+    if (code == ERR_OK && f->check != NULL)
+        code = f->check(f->tend_arg, f, e);
+    sync_client_unpin(f->fold.redis);
+    return code;
 }
 
 static enum err store_positions(struct folder *f, struct folder_lane *lanes, unsigned count, struct error *e)
@@ -496,14 +498,11 @@ enum err folder_fold(struct folder *f, struct folder_lane *lanes, unsigned count
     if (w == NULL)
         return error_set(e, ERR_NOMEM, "no memory to fold");
     w->window.first = w->window.count = w->copies = 0;
-    uint64_t breaks = sync_client_breaks(f->fold.redis);
     for (unsigned i = 0; i < count; i++)
         to[i] = lanes[i].position.id;
     resident_barrier(f->resident); /* every bit that a position counts on has its mark */
-    code = write_all(f, w, to, e);
+    code = write_there(f, w, to, e);
     free(w);
-    if (code == ERR_OK)
-        code = check_servers(f, breaks, e);
     if (code == ERR_OK)
         code = store_positions(f, lanes, count, e);
     f->took_over &= code == ERR_OK || f->lost > 0;

@@ -142,6 +142,11 @@ enum err builder_take_over(struct builder *b, struct error *e)
     return code;
 }
 
+enum err builder_prepare(struct builder *b, struct error *e)
+{
+    return b->took_over ? check_eras(b, e) : builder_take_over(b, e);
+}
+
 enum err builder_wrote(struct builder *b, struct error *e)
 {
     enum err code = check_eras(b, e);

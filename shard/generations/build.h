@@ -88,6 +88,9 @@ MUST_CHECK enum err builder_follow(struct builder *b, lane_apply_fn *apply, void
 
 /* Note the positions. What is written after this contains the entries up to them, if those were applied. */
 void builder_note(struct builder *b);
+/* Call it before writing, with a pinned client, which stays pinned until builder_wrote(): take over, if need
+ * be, and check where the nodes lead. Errors as builder_take_over(). */
+MUST_CHECK enum err builder_prepare(struct builder *b, struct error *e);
 /* All that was applied up to the noted positions was written. ERR_LOST, with `anew`: the address of a node
  * leads to another server. */
 MUST_CHECK enum err builder_wrote(struct builder *b, struct error *e);

@@ -166,13 +166,12 @@ static enum err check_addresses(const struct eras *s, struct error *e)
     return ERR_OK;
 }
 
-/* True if all that @v names is where it is looked for, at the servers that were asked for their ids: the
- * addresses lead right, and led elsewhere when the nodes were seen. Nothing is lost then that would be made
- * again. */
+/* True if all that @v names is where it is looked for, at the servers that were asked for their ids, as @l is
+ * pinned: the addresses lead right, and led elsewhere when the nodes were seen. Nothing is lost then that
+ * would be made again. */
 static bool is_all_there(struct sync_client *l, const struct names *names, const struct log_view *v)
 {
     bool all = true;
-    uint64_t connections = sync_client_connections(l);
     struct error ignored;
     for (unsigned s = 0; s < 2 && all; s++)
         all = v->slot[s].shape.number == 0 || shards_are_there(l, names, &v->slot[s].shape);
@@ -185,7 +184,7 @@ static bool is_all_there(struct sync_client *l, const struct names *names, const
               r->type == REDIS_REPLY_INTEGER && r->integer == 1;
         freeReplyObject(r);
     }
-    return all && sync_client_connections(l) == connections;
+    return all;
 }
 
 /* Two addresses of a list lead to one server: nobody tells which of them is its own. */
@@ -199,9 +198,11 @@ enum err eras_look(struct eras *s, struct sync_client *l, const struct names *na
 {
     bool is_cluster = sync_client_nodes(l)->cluster != NULL;
     struct error why;
+    sync_client_pin(l);
     enum err code = sync_client_replications(l, &s->seen, &s->there, e);
     if (code == ERR_OK && !is_cluster && check_addresses(s, &why) != ERR_OK && !is_all_there(l, names, v))
         code = error_set(e, ERR_UNREACHABLE, "%s", why.text);
+    sync_client_unpin(l);
     if (code == ERR_OK)
         code = is_cluster ? find_with_slots(&s->there, &s->now, e) : find(&s->there, l, names, v, &s->now, e);
     if (code != ERR_OK)

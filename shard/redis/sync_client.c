@@ -122,14 +122,18 @@ static void drop_stale(struct sync_client_peer *p)
         sync_client_peer_break(p, ERR_UNREACHABLE);
 }
 
-uint64_t sync_client_breaks(struct sync_client *l)
+void sync_client_pin(struct sync_client *l)
 {
-    uint64_t breaks = 0;
-    for (unsigned i = 0; l->route == NULL && i < l->nodes->count; i++) {
+    for (unsigned i = 0; l->pins == 0 && l->route == NULL && i < l->nodes->count; i++) {
         drop_stale(&l->peer[i]);
-        breaks += l->peer[i].breaks;
+        l->peer[i].broke = false;
     }
-    return breaks;
+    l->pins++;
+}
+
+void sync_client_unpin(struct sync_client *l)
+{
+    l->pins--;
 }
 
 enum err sync_client_peer_connect(struct sync_client *l, struct sync_client_peer *p, struct error *e)
@@ -137,6 +141,8 @@ enum err sync_client_peer_connect(struct sync_client *l, struct sync_client_peer
     drop_stale(p);
     if (p->connection != NULL)
         return ERR_OK;
+    if (l->pins > 0 && l->route == NULL && p->broke)
+        return error_set(e, ERR_UNREACHABLE, "the connection broke; its address may lead elsewhere");
     bool silent = clock_mono_us() < p->silent_until;
     unsigned ms = silent && l->timeout_ms > SILENT_MS ? SILENT_MS : l->timeout_ms;
     enum err code = sync_connection_open(&p->connection, l->nodes, &p->node, l->name, ms, l->timeout_ms, e);
@@ -147,11 +153,6 @@ enum err sync_client_peer_connect(struct sync_client *l, struct sync_client_peer
     if (!silent || code != ERR_TIMEOUT)
         p->silent_until = code == ERR_TIMEOUT ? clock_mono_us() + (uint64_t)l->timeout_ms * 1000 : 0;
     return code == ERR_TIMEOUT ? ERR_UNREACHABLE : code;
-}
-
-uint64_t sync_client_connections(const struct sync_client *l)
-{
-    return l->connections;
 }
 
 /* --- commands --- */

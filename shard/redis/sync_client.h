@@ -107,13 +107,11 @@ MUST_CHECK enum err sync_client_ask(struct sync_client *l, unsigned where, redis
 MUST_CHECK enum err sync_client_command(struct sync_client *l, unsigned where, redisReply **out,
                                         struct error *e, const char *format, ...);
 
-/* How many connections to nodes of the list have broken by now; idle ones are looked at. As long as there is
- * no other one, replies of a node were its present server's. 0 in a cluster, which says which servers it has.
- */
-uint64_t sync_client_breaks(struct sync_client *l);
-/* The number of connections that were made so far: while it stays, each node's address leads to one server.
- */
-uint64_t sync_client_connections(const struct sync_client *l);
+/* From now on a connection to a node of the list that breaks is not made again: commands to that node are
+ * ERR_UNREACHABLE, until each pin was taken off. So all replies of a node are one server's, wherever its
+ * address leads meanwhile. In a cluster, which says which servers it has, both do nothing. */
+void sync_client_pin(struct sync_client *l);
+void sync_client_unpin(struct sync_client *l);
 
 /* Forget the replies that were not read yet, and close their connections: for a fresh start after an error
  * inside a pipeline. */

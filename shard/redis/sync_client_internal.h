@@ -17,7 +17,7 @@ struct sync_client_peer {
     struct node node;
     struct sync_connection *connection;
     uint64_t number; /* of the connection; 0: there was none yet */
-    uint64_t breaks; /* how many connections were closed */
+    bool broke;      /* since the first pin */
     bool is_replica; /* the server has said that it is one: the next use connects again. Not in a cluster */
     struct sync_client_commands sent; /* commands in the order of their replies */
     uint64_t silent_until;            /* clock_mono_us(); connecting exceeded its deadline, so until then wait
@@ -31,6 +31,7 @@ struct sync_client {
     unsigned timeout_ms;
     const char *name;
     uint64_t connections; /* that were made */
+    unsigned pins;
     struct buffer command;
     struct sync_client_commands all; /* whose replies were not taken, in the order in which they came */
     struct sync_client_peer *peer;   /* one for each node of the list */

@@ -197,7 +197,7 @@ static void fail(struct sync_client_command *c, enum err code)
 void sync_client_peer_break(struct sync_client_peer *p, enum err code)
 {
     struct sync_client_command *c;
-    p->breaks += p->connection != NULL;
+    p->broke |= p->connection != NULL;
     sync_connection_close(p->connection);
     p->connection = NULL;
     p->is_replica = false;

@@ -148,12 +148,18 @@ static void begins(void)
     must(build_new(&build, b, &options, &e), e);
 }
 
-static enum err puts_keys(struct error *e)
+static void put_keys(void)
 {
+    struct error e = {""};
     char text[24];
     for (unsigned i = 0; i < KEYS; i++)
         build_put(build, 0, hash_key(b->seed, text, (size_t)snprintf(text, sizeof(text), "%u", i)));
-    must(build_page_end(build, 0, e), *e);
+    must(build_page_end(build, 0, &e), e);
+}
+
+static enum err puts_keys(struct error *e)
+{
+    put_keys();
     return build_checkpoint(build, "", 0, e);
 }
 
@@ -207,6 +213,43 @@ static void test_what_a_build_writes__at_another_server_does_not_count(void **st
     gives(ERR_LOST, puts_keys(&e), e);
     assert_true(b->anew);
     ends();
+}
+
+static enum err lead_away_once(void *arg, struct error *e)
+{
+    bool *led = arg;
+    (void)e;
+    if (!*led) {
+        lead_to_replica(DATA);
+        clock_sleep_us(BREAKS_US);
+    }
+    *led = true;
+    return ERR_OK;
+}
+
+/* It leads to another server behind the builder's look, and back before the next one. Nothing is written
+ * there, so nothing of it is lost. */
+static void test_a_build__writes_nothing_to_a_server_that_it_did_not_look_at(void **state)
+{
+    static struct log_member m;
+    struct error e = {""};
+    bool led = false;
+    (void)state;
+    begins();
+    build_free(build);
+    const struct build_options options = {
+        .memory = UINT64_MAX, .writers = 1, .poll = {.fn = lead_away_once, .arg = &led}};
+    must(build_new(&build, b, &options, &e), e);
+    gives(ERR_UNREACHABLE, puts_keys(&e), e);
+    assert_true(led);
+    assert_false(b->anew);
+    proxy_aim(proxy, route[DATA], server[DATA].port);
+    clock_sleep_us(BREAKS_US);
+    must(build_cutover(build, false, &e), e);
+    ends();
+    log_members_open(&m, &nodes, &names, UINT64_MAX, true);
+    assert_int_equal(log_member_count(&m, 0, KEYS, KEY_ABSENT), 0);
+    log_member_close(&m);
 }
 
 static void test_a_builder__that_takes_over_at_another_server_begins_anew(void **state)
@@ -487,6 +530,8 @@ int main(void)
                                         set_up_home_apart, tear_down),
         cmocka_unit_test_setup_teardown(test_what_a_build_writes__at_another_server_does_not_count, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_a_build__writes_nothing_to_a_server_that_it_did_not_look_at,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_builder__that_takes_over_at_another_server_begins_anew, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_positions__that_went_back_are_stored_again, set_up_home_apart,
