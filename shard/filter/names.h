@@ -7,7 +7,8 @@
  *   P:{F}:leftover                       keys in Redis that no view names
  *   P:{F}:deleted                        the incarnation that was deleted last, for an hour
  *   P:{F}:build  P:{F}:forgotten         a build's record; generations whose shards are to be deleted
- *   P:filters  P:incarnations (registry.h)  P:slots  P:timelines  P:events  P:coordinators  P:{P:coordinators}:<id>
+ *   P:filters  P:incarnations (registry.h)  P:slots  P:timelines  P:events
+ *   P:coordinators  P:{P:coordinators}:<id>
  *   P:{F.l}:<inc>.log<n>                 a lane (shard/log/lane.h)
  *   P:{F.g.y.i}:<inc>                    shard i of layer y of generation g
  *   P:{F.g.y.i}:<inc>.n<token>.<g>       a shard of a dump that is being loaded (loading.h)

@@ -144,7 +144,11 @@ enum err builder_take_over(struct builder *b, struct error *e)
 
 enum err builder_prepare(struct builder *b, struct error *e)
 {
-    return b->took_over ? check_eras(b, e) : builder_take_over(b, e);
+    if (!b->took_over)
+        return builder_take_over(b, e);
+    enum err code = check_eras(b, e);
+    b->took_over = code == ERR_OK;
+    return code;
 }
 
 enum err builder_wrote(struct builder *b, struct error *e)
