@@ -33,7 +33,7 @@ static enum err open_watched(struct driver *d, struct source **out, struct error
 static enum err read_history(struct driver *d, struct source *s, struct source_history *out, struct error *e)
 {
     enum err code = source_history(s, out, e);
-    return code == ERR_OK ? timelines_compare(d->redis, d->o->prefix, out, e) : code;
+    return code == ERR_OK ? timelines_look(d->redis, d->o->prefix, out, false, e) : code;
 }
 
 /* What the configuration's names stand for now, and the history of the server that `dsn` leads to now. */

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include "base/number.h"
 
-static enum err look(struct sync_client *l, const char *prefix, const struct source_history *h, bool notes,
-                     struct error *e)
+enum err timelines_look(struct sync_client *l, const char *prefix, const struct source_history *h, bool notes,
+                        struct error *e)
 {
     struct key_name key;
     uint64_t highest = 0;
@@ -29,16 +29,4 @@ static enum err look(struct sync_client *l, const char *prefix, const struct sou
         return ERR_OK;
     return sync_client_command(l, home, NULL, e, "HSET %b %" PRIu64 " %" PRIu64, key.text, key.length,
                                h->system, h->timeline);
-}
-
-enum err timelines_compare(struct sync_client *l, const char *prefix, const struct source_history *h,
-                           struct error *e)
-{
-    return look(l, prefix, h, false, e);
-}
-
-enum err timelines_note(struct sync_client *l, const char *prefix, const struct source_history *h,
-                        struct error *e)
-{
-    return look(l, prefix, h, true, e);
 }

@@ -58,13 +58,12 @@ static enum err compare_server(struct controller *k, struct filter_state *w, str
     if (controller_is_elsewhere(w, now))
         return error_set(&found->error, ERR_CONFIG,
                          "dsn leads to another Postgres (system identifier %" PRIu64
-                         ") than the last rebuild has "
-                         "read (%" PRIu64 "); if that is meant, run: twinbloom rebuild FILTER",
+                         ") than the last rebuild has read (%" PRIu64
+                         "); if that is meant, run: twinbloom rebuild FILTER",
                          now->system, w->rebuilt_from);
     bool again = w->history.hash == now->hash;
     w->history = *now;
-    return again ? timelines_note(k->redis, k->config->prefix, now, &found->error)
-                 : timelines_compare(k->redis, k->config->prefix, now, &found->error);
+    return timelines_look(k->redis, k->config->prefix, now, again, &found->error);
 }
 
 bool controller_is_elsewhere(const struct filter_state *w, const struct source_history *now)

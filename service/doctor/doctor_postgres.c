@@ -155,7 +155,7 @@ struct source *doctor_open_source(const struct doctor *d, const struct config_fi
     sc.application = "twinbloom doctor";
     if (source_open(&s, &sc, (unsigned)d->o->config->postgres_timeout_ms, e) == ERR_OK &&
         source_check(s, e) == ERR_OK && source_history(s, &history, e) == ERR_OK &&
-        timelines_compare(d->redis, d->o->config->prefix, &history, e) == ERR_OK)
+        timelines_look(d->redis, d->o->config->prefix, &history, false, e) == ERR_OK)
         return s;
     source_close(s);
     return NULL;
