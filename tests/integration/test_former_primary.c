@@ -1,77 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /* A standby of Postgres was promoted, and the server before it comes back as a primary. It lacks the rows
  * that only the promoted one has, and `dsn` leads to it. */
-#include "tests/integration/fixture.h"
+#include "tests/integration/routed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "tests/lib/proxy.h"
 
-enum { ROWS = 2000, LATER = 200, TRANSACTIONS = 300, WAIT_MS = 60000, CALM_US = 15 * 1000 * 1000 };
+enum { LATER = 200, TRANSACTIONS = 300 };
 
 static const char former[] = "dsn leads to a former primary (timeline 1)";
-static struct fixture fixture;
-static struct temp_postgres standby;
-static struct proxy *proxy;
 static PGconn *promoted;
-static unsigned route;
 
-static int setup(void **state)
+static int finish(void **state)
 {
-    (void)state;
-    struct error e = {""};
-    uint16_t port;
-    char dsn[100];
-    (void)fixture_start(&fixture, &(struct fixture_options){.nodes = 1, .postgres = true, .rows = ROWS});
-    must(temp_postgres_start_standby(&standby, &fixture.postgres, &e), e);
-    must(proxy_start(&proxy, &e), e);
-    must(proxy_add(proxy, WIRE_POSTGRES, fixture.postgres.port, &route, &port, &e), e);
-    (void)snprintf(dsn, sizeof(dsn), "host=127.0.0.1 port=%u user=postgres dbname=postgres", (unsigned)port);
-    const struct daemon_options o = {.nodes = fixture.node_list,
-                                     .dsn = dsn,
-                                     .service = "check_interval = 100ms\n",
-                                     .filters = "[filter " FILTER "]\ncapacity = 20000\nerror_rate = 0.0001\n"
-                                                "table = short_link\nid_column = id\nkey = code\n"
-                                                "grace = 0s\nfollow = no\n"};
-    must(daemon_start(&fixture.daemon[0], &o, &e), e);
-    fixture.daemons = 1;
-    fixture_reconnect(&fixture, 0);
-    fixture_wait(&fixture, 0, "job_state", "done");
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    int stopped = fixture_stop(&fixture);
     PQfinish(promoted);
     promoted = NULL;
-    proxy_stop(proxy);
-    temp_postgres_fini(&standby);
-    return stopped;
+    return routed_stop(state);
 }
 
 static uint64_t present(void)
 {
     struct error e = {""};
     uint64_t count = 0;
-    must(client_mexists(&fixture.client[0], FILTER, fixture_code, ROWS, LATER, &count, NULL, &e), e);
+    must(
+        client_mexists(&routed.fixture.client[0], FILTER, fixture_code, ROUTED_ROWS, LATER, &count, NULL, &e),
+        e);
     return count;
-}
-
-static void rebuild(void)
-{
-    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
-    fixture_wait(&fixture, 0, "job_trigger", "operator");
-    fixture_wait(&fixture, 0, "job_state", "done");
 }
 
 static redisReply *to_redis(const char *command)
 {
-    redisContext *c = redisConnect("127.0.0.1", fixture.redis[0].port);
+    redisContext *c = redisConnect("127.0.0.1", routed.fixture.redis[0].port);
     assert_non_null(c);
     redisReply *r = redisCommand(c, command);
     assert_non_null(r);
@@ -82,7 +44,7 @@ static redisReply *to_redis(const char *command)
 /* Wait until coordinators have noted the promoted server's timeline. */
 static void await_note(void)
 {
-    for (uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000);;) {
+    for (uint64_t until = clock_mono_us() + ROUTED_WAIT_MS * UINT64_C(1000);;) {
         redisReply *r = to_redis("HVALS twinbloom:timelines");
         bool noted = r->type == REDIS_REPLY_ARRAY && r->elements == 1 && strcmp(r->element[0]->str, "2") == 0;
         freeReplyObject(r);
@@ -97,11 +59,12 @@ static void await_note(void)
 static void fail_over(void)
 {
     struct error e = {""};
-    promoted = PQconnectdb(standby.dsn);
+    must(temp_postgres_start_standby(&routed.other, &routed.fixture.postgres, &e), e);
+    promoted = PQconnectdb(routed.other.dsn);
     fixture_sql(promoted, "SELECT pg_promote()");
-    proxy_aim(proxy, route, standby.port);
-    fixture_insert(promoted, ROWS, LATER);
-    must(client_madd(&fixture.client[0], FILTER, fixture_code, ROWS, LATER, &e), e);
+    proxy_aim(routed.proxy, routed.route, routed.other.port);
+    fixture_insert(promoted, ROUTED_ROWS, LATER);
+    must(client_madd(&routed.fixture.client[0], FILTER, fixture_code, ROUTED_ROWS, LATER, &e), e);
 }
 
 /* Wait until @field of the status says what is wrong with `dsn`. */
@@ -109,8 +72,8 @@ static void await_refusal(const char *field)
 {
     struct error e = {""};
     char text[256] = "";
-    for (uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000); strstr(text, former) == NULL;) {
-        if (client_status(&fixture.client[0], FILTER, field, text, sizeof(text), &e) != ERR_OK)
+    for (uint64_t until = clock_mono_us() + ROUTED_WAIT_MS * UINT64_C(1000); strstr(text, former) == NULL;) {
+        if (client_status(&routed.fixture.client[0], FILTER, field, text, sizeof(text), &e) != ERR_OK)
             text[0] = '\0'; /* the job does not wait yet */
         assert_true(clock_mono_us() < until);
         clock_sleep_us(50 * 1000);
@@ -124,18 +87,18 @@ static void test_rebuild__does_not_read_a_former_primary(void **state)
     struct error e = {""};
     fail_over();
     await_note();
-    assert_true(daemon_stop(&fixture.daemon[0], 10000));
-    proxy_aim(proxy, route, fixture.postgres.port);
-    must(daemon_launch(&fixture.daemon[0], &e), e);
-    fixture_reconnect(&fixture, 0);
-    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
+    assert_true(daemon_stop(&routed.fixture.daemon[0], 10000));
+    proxy_aim(routed.proxy, routed.route, routed.fixture.postgres.port);
+    must(daemon_launch(&routed.fixture.daemon[0], &e), e);
+    fixture_reconnect(&routed.fixture, 0);
+    fixture_ask(&routed.fixture, 0, "TB.REBUILD " FILTER);
     await_refusal("job_waiting_for");
     await_refusal("postgres");
-    assert_non_null(strstr(fixture_cli(fixture.daemon[0].port, "doctor")->text, former));
+    assert_non_null(strstr(fixture_cli(routed.fixture.daemon[0].port, "doctor")->text, former));
     assert_int_equal(present(), LATER);
-    proxy_aim(proxy, route, standby.port);
-    fixture_wait(&fixture, 0, "job_state", "done");
-    fixture_all_present(&fixture, 0, 0, ROWS + LATER);
+    proxy_aim(routed.proxy, routed.route, routed.other.port);
+    fixture_wait(&routed.fixture, 0, "job_state", "done");
+    fixture_all_present(&routed.fixture, 0, 0, ROUTED_ROWS + LATER);
 }
 
 /* It has given fewer transaction ids than the last rebuild has read, as a restored backup has. An operator
@@ -147,29 +110,29 @@ static void test_former_primary__is_not_taken_for_a_database_that_was_restored(v
     struct error e = {""};
     fail_over();
     for (unsigned i = 0; i < TRANSACTIONS; i++)
-        fixture_insert(promoted, ROWS + LATER + i, 1);
+        fixture_insert(promoted, ROUTED_ROWS + LATER + i, 1);
     await_note();
-    rebuild();
-    must(client_status(&fixture.client[0], FILTER, "generation", before, sizeof(before), &e), e);
-    proxy_aim(proxy, route, fixture.postgres.port);
+    routed_rebuild();
+    must(client_status(&routed.fixture.client[0], FILTER, "generation", before, sizeof(before), &e), e);
+    proxy_aim(routed.proxy, routed.route, routed.fixture.postgres.port);
     await_refusal("postgres");
-    clock_sleep_us(CALM_US);
-    must(client_status(&fixture.client[0], FILTER, "generation", after, sizeof(after), &e), e);
+    clock_sleep_us(ROUTED_CALM_US);
+    must(client_status(&routed.fixture.client[0], FILTER, "generation", after, sizeof(after), &e), e);
     assert_string_equal(before, after);
     assert_int_equal(present(), LATER);
     freeReplyObject(to_redis("DEL twinbloom:timelines")); /* an operator gives the rows up */
-    fixture_wait(&fixture, 0, "job_trigger", "older");
-    fixture_wait(&fixture, 0, "job_state", "done");
-    fixture_all_present(&fixture, 0, 0, ROWS);
+    fixture_wait(&routed.fixture, 0, "job_trigger", "older");
+    fixture_wait(&routed.fixture, 0, "job_state", "done");
+    fixture_all_present(&routed.fixture, 0, 0, ROUTED_ROWS);
     assert_in_range(present(), 0, 2); /* false positives */
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_rebuild__does_not_read_a_former_primary, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rebuild__does_not_read_a_former_primary, routed_start, finish),
         cmocka_unit_test_setup_teardown(test_former_primary__is_not_taken_for_a_database_that_was_restored,
-                                        setup, teardown),
+                                        routed_start, finish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

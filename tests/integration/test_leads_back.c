@@ -315,12 +315,10 @@ static void test_positions__that_went_back_are_stored_again(void **state)
     log_member_close(&m);
 }
 
-/* The address leads back before anybody has looked. */
-static void test_what_is_folded__at_another_server_is_not_missing(void **state)
+/* Open a process that looks seldom, and have it fold the first keys. */
+static void open_seldom(struct log_member *m)
 {
-    static struct log_member m, later;
     struct error e = {""};
-    struct log_status s;
     const struct log_member_options o = {.nodes = &nodes,
                                          .names = &names,
                                          .memory = UINT64_MAX,
@@ -328,10 +326,18 @@ static void test_what_is_folded__at_another_server_is_not_missing(void **state)
                                          .retain_us = WAIT_MS * UINT64_C(1000),
                                          .look_interval_us = SELDOM_US,
                                          .folds = true};
-    (void)state;
-    must(log_member_open(&m, &o, &e), e);
-    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
+    must(log_member_open(m, &o, &e), e);
+    assert_int_equal(log_member_added(m, 0, KEYS), KEYS);
     assert_true(await_folded());
+}
+
+/* The address leads back before anybody has looked. */
+static void test_what_is_folded__at_another_server_is_not_missing(void **state)
+{
+    static struct log_member m, later;
+    struct log_status s;
+    (void)state;
+    open_seldom(&m);
     lead_to_replica(DATA);
     clock_sleep_us(BREAKS_US);
     assert_int_equal(log_member_added(&m, KEYS, KEYS), KEYS);
@@ -365,18 +371,8 @@ static enum err leads_back_first(void *arg, const struct folder *folder, struct 
 static void test_what_a_fold_writes__before_the_address_leads_back_is_not_missing(void **state)
 {
     static struct log_member m, later;
-    struct error e = {""};
-    const struct log_member_options o = {.nodes = &nodes,
-                                         .names = &names,
-                                         .memory = UINT64_MAX,
-                                         .timeout_ms = REPLY_MS,
-                                         .retain_us = WAIT_MS * UINT64_C(1000),
-                                         .look_interval_us = SELDOM_US,
-                                         .folds = true};
     (void)state;
-    must(log_member_open(&m, &o, &e), e);
-    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
-    assert_true(await_folded());
+    open_seldom(&m);
     log_member_pause(&m);
     struct folding *folding = &m.control->folding[view->current];
     assert_non_null(folding->held);
