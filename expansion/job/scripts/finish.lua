@@ -9,7 +9,7 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
 redis.call('PERSIST', KEYS[2])
 local last = 3
 -- What is known of generations outlives the job that found it.
-local kept = {dead_generation = 1, dead_at_build = 1, verification0 = 1, verification1 = 1}
+local kept = {dead_generation = 1, dead_at_build = 1, swept = 1, system = 1, verification0 = 1, verification1 = 1}
 while ARGV[last] ~= '' do
   redis.call('HSET', KEYS[2], ARGV[last], ARGV[last + 1])
   kept[ARGV[last]] = 1
