@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "base/random.h"
+#include "shard/redis/ahead.h"
 #include "shard/redis/events.h"
 #include "shard/redis/sync_client.h"
 #include "shard/redis/script_call.h"
@@ -253,13 +254,22 @@ enum err mutex_acquire(struct mutex **out, const struct mutex_options *options, 
     return begin(out, w.mutex, code, e);
 }
 
+static const char holder_command[] = "GET %b";
+
+void mutex_ask_ahead(struct sync_client *l, unsigned user, const struct names *names)
+{
+    struct key_name key;
+    names_filter_key(names, "expansion_flag", &key);
+    ahead_ask(l, user, sync_client_home(l, names), holder_command, key.text, key.length);
+}
+
 enum err mutex_read(struct sync_client *l, const struct names *names, struct mutex_found *out,
                     struct error *e)
 {
     enum { GONE = -2 };
     redisReply *holder, *left;
     *out = (struct mutex_found){.value = ""};
-    enum err code = sync_client_filter_command(l, names, "expansion_flag", "GET %b", &holder, e);
+    enum err code = sync_client_filter_command(l, names, "expansion_flag", holder_command, &holder, e);
     if (code != ERR_OK)
         return code;
     if (holder->type == REDIS_REPLY_STRING)

@@ -47,6 +47,8 @@ MUST_CHECK enum err mutex_read(struct sync_client *l, const struct names *names,
 /* Check, without taking it, whether the mutex is held: ERR_BUSY as of mutex_acquire(); ERR_UNREACHABLE,
  * ... A lease without an end gets one, in a minute: a holder that is there renews it before. */
 MUST_CHECK enum err mutex_look(struct sync_client *l, const struct names *names, struct error *e);
+/* Ask ahead (shard/redis/ahead.h) for what mutex_look() asks first. */
+void mutex_ask_ahead(struct sync_client *l, unsigned user, const struct names *names);
 
 const char *mutex_value(const struct mutex *m);
 uint64_t mutex_token(const struct mutex *m);

@@ -14,10 +14,12 @@
 #include "service/jobs/runner.h"
 #include "service/jobs/followers.h"
 #include "service/filters/filter_states.h"
+#include "shard/redis/ahead.h"
 #include "shard/view/registry.h"
+#include "shard/view/view_load.h"
 #include "shard/control/filters.h"
 
-enum { ACT_EVERY_US = 1000 * 1000 /* see controller_is_rate_limited() */ };
+enum { ACT_EVERY_US = 1000 * 1000 /* see controller_is_rate_limited() */, GROUP_MAX = 64 };
 
 /* --- a look at one filter --- */
 
@@ -217,12 +219,11 @@ static bool is_replaced(struct controller *k, const struct filter_state *w, uint
            said.incarnation > k->view.incarnation;
 }
 
-/* The filter's control maintains it and reports what is wrong. */
+/* The filter's control maintains it and reports what is wrong. @seen: the incarnation that was seen before
+ * the view is read; one that is made behind that is another one. */
 static enum err look_at(struct controller *k, struct filter_state *w, const struct config_filter *c,
-                        bool held, struct error *e)
+                        bool held, uint64_t seen, struct error *e)
 {
-    /* An incarnation made after this look at the view is another one. */
-    uint64_t seen = filter_states_seen(w->watch, w->name, w->length);
     enum err code = load_kept(k, w, c, held, e);
     if (code == ERR_OK && is_replaced(k, w, seen))
         code = error_set(
@@ -279,8 +280,8 @@ static enum err look_at(struct controller *k, struct filter_state *w, const stru
     return code;
 }
 
-/* ERR_OK: the filter has a view, in k->view. */
-static enum err look(struct controller *k, const char *name, size_t length)
+/* ERR_OK: the filter has a view, in k->view. @seen: as look_at(). */
+static enum err look(struct controller *k, const char *name, size_t length, uint64_t seen)
 {
     struct error e = {.text = ""};
     const struct config_filter *c = config_find(k->config, name, length);
@@ -294,12 +295,17 @@ static enum err look(struct controller *k, const char *name, size_t length)
     controller_follow(w, c);
     /* Check the mutex before reading the view: if a job ends in between, the view shows it as finished. */
     bool held = mutex_look(k->redis, &k->handle.names, &e) != ERR_OK;
-    code = look_at(k, w, c, held, &e);
+    code = look_at(k, w, c, held, seen, &e);
     filter_state_tell(w);
     return code;
 }
 
 /* --- the thread --- */
+
+static uint64_t seen_of(struct controller *k, const char *name, size_t length)
+{
+    return filter_states_seen(k->service->watch, name, length);
+}
 
 /* Filters that this process has seen and that P:filters lacks are usually deleted. If one exists, its name is
  * put back: a deletion of the previous filter removed the name late. */
@@ -308,9 +314,47 @@ static void look_at_unlisted(struct controller *k)
     struct filter_states *watch = k->service->watch;
     for (struct filter_state *w = filter_states_next(watch, NULL);
          w != NULL && !atomic_load(&k->service->stop); w = filter_states_next(watch, w))
-        if (w->round != k->round && filter_states_seen(w->watch, w->name, w->length) != 0 &&
-            look(k, w->name, w->length) == ERR_OK)
+        if (w->round != k->round && seen_of(k, w->name, w->length) != 0 &&
+            look(k, w->name, w->length, seen_of(k, w->name, w->length)) == ERR_OK)
             filter_keep_name(&k->handle, &k->view);
+}
+
+/* Look at @count filters, for all of which is asked ahead what a look reads. */
+static void look_at_group(struct controller *k, redisReply *const *names, unsigned count)
+{
+    uint64_t seen[GROUP_MAX];
+    struct names one;
+    bool is_ahead = ahead_begin(k->redis);
+    for (unsigned i = 0; i < count; i++) {
+        seen[i] = seen_of(k, names[i]->str, names[i]->len);
+        if (!is_ahead || names_init(&one, k->config->prefix, names[i]->str, names[i]->len, NULL) != ERR_OK)
+            continue;
+        mutex_ask_ahead(k->redis, i + 1, &one);
+        log_view_ask_ahead(k->redis, i + 1, &one);
+    }
+    if (is_ahead)
+        ahead_close(k->redis);
+    for (unsigned i = 0; i < count && !atomic_load(&k->service->stop); i++) {
+        ahead_use(k->redis, is_ahead ? i + 1 : 0);
+        (void)look(k, names[i]->str, names[i]->len, seen[i]);
+    }
+    if (is_ahead)
+        ahead_end(k->redis);
+}
+
+/* Look at the filters that have no configuration. */
+static void look_at_others(struct controller *k, const redisReply *names)
+{
+    redisReply *group[GROUP_MAX];
+    unsigned count = 0;
+    for (size_t i = 0; i < names->elements && !atomic_load(&k->service->stop); i++) {
+        if (config_find(k->config, names->element[i]->str, names->element[i]->len) == NULL)
+            group[count++] = names->element[i];
+        if (count == GROUP_MAX || i + 1 == names->elements) {
+            look_at_group(k, group, count);
+            count = 0;
+        }
+    }
 }
 
 static void look_at_all(struct controller *k)
@@ -326,16 +370,15 @@ static void look_at_all(struct controller *k)
     if (registry_remove_left(k->redis, c->prefix, &k->registries, &e) != ERR_OK)
         sync_client_forget(k->redis); /* in the next round, then */
     for (size_t i = 0; i < c->filter_count && !atomic_load(&k->service->stop); i++)
-        (void)look(k, c->filter[i].name, strlen(c->filter[i].name));
+        (void)look(k, c->filter[i].name, strlen(c->filter[i].name),
+                   seen_of(k, c->filter[i].name, strlen(c->filter[i].name)));
     followers_end_round(k->o->followers, c);
     redisReply *names = NULL;
     if (sync_client_command(k->redis, nodes_filters(sync_client_nodes(k->redis), c->prefix), &names, &e,
                             "SMEMBERS %s:filters", c->prefix) != ERR_OK)
         return;
     atomic_store(&k->service->filters, names->elements);
-    for (size_t i = 0; i < names->elements && !atomic_load(&k->service->stop); i++)
-        if (config_find(c, names->element[i]->str, (size_t)names->element[i]->len) == NULL)
-            (void)look(k, names->element[i]->str, (size_t)names->element[i]->len);
+    look_at_others(k, names);
     freeReplyObject(names);
     look_at_unlisted(k);
     filter_states_forget(k->service->watch, k->round);

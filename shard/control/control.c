@@ -9,6 +9,7 @@
  * beside the former one, and the readers go back to where it begins; the former one answers until the shards
  * of the new one are in memory. */
 #include "shard/control/control_internal.h"
+#include "shard/redis/ahead.h"
 #include "shard/view/registry.h"
 
 #include <stdio.h>
@@ -274,11 +275,16 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
     bool replaced;
     *again = false;
     struct log_filter *f = c->filter;
-    uint64_t look = atomic_fetch_add(&f->looks, 1) + 1;
-    c->notices = atomic_load(&f->notices);
+    bool is_ahead = c->ahead.user != 0;
+    uint64_t look = is_ahead ? c->ahead.look : atomic_fetch_add(&f->looks, 1) + 1;
+    c->notices = is_ahead ? c->ahead.notices : atomic_load(&f->notices);
+    c->ahead.user = 0;
     enum err code = log_view_load_kept(c->redis, &f->names, c->view, &c->kept, e);
-    c->thread->viewer = code == ERR_OK ? c : NULL; /* after an error the memory may hold a part of the former
-                                                    * view */
+    c->thread->viewer = code == ERR_OK ? c : NULL;
+    if (code != ERR_OK && c->kept.length > 0) {
+        enum err parsed = log_view_again(c->view, &c->kept, NULL);
+        (void)parsed; /* it could be parsed before */
+    }
     if (code == ERR_NOT_FOUND)
         return miss(c, look, e);
     if (code == ERR_PARSE || code == ERR_FORMAT || code == ERR_WRONG_TYPE)
@@ -360,7 +366,7 @@ static enum err look(struct control *c, struct error *e)
     bool again = false;
     struct error why = {""};
     enum eras_action ignored;
-    c->looked_at = clock_mono_us();
+    c->looked_at = c->ahead.user != 0 ? c->ahead.at : clock_mono_us();
     c->looks++;
     c->vouched = false;
     enum err code = control_read_view(c, e), mended = ERR_OK;
@@ -392,6 +398,41 @@ static uint64_t next_look(const struct control *c)
     return c->looked_at + c->look_interval_us * (c->filter->registered ? 1 : LOOK_RARELY);
 }
 
+static bool is_look_due(const struct control *c, uint64_t at)
+{
+    return c->ahead.user != 0 || c->failures > 0 || c->looked_at == 0 || at >= next_look(c) ||
+           atomic_load(&c->filter->wants_look);
+}
+
+bool control_only_looks(const struct control *c, uint64_t at)
+{
+    const struct log_filter *f = c->filter;
+    return f->state == FILTER_OPEN && c->failures == 0 && c->looked_at != 0 && at >= next_look(c) &&
+           !atomic_load(&f->wants_look) && !atomic_load(&f->wants_fold);
+}
+
+void control_ask_ahead(struct control *c, unsigned user)
+{
+    c->ahead.user = user;
+    c->ahead.at = clock_mono_us();
+    c->ahead.look = atomic_fetch_add(&c->filter->looks, 1) + 1;
+    c->ahead.notices = atomic_load(&c->filter->notices);
+    log_view_ask_ahead(c->redis, user, &c->filter->names);
+}
+
+void control_ask_masters_ahead(struct control *c)
+{
+    registry_ask_ahead(c->redis, c->ahead.user, &c->filter->names);
+    ahead_ask_replications(c->redis, c->ahead.user);
+}
+
+/* Somebody wants a look that begins now. */
+static void forget_ahead(struct control *c)
+{
+    c->ahead.user = 0;
+    ahead_use(c->redis, 0);
+}
+
 /* Shards have a later token than the view. If the view was loaded again since that was met first, and is the
  * same, it went back. */
 static enum err take_over_later(struct control *c, struct error *e)
@@ -407,7 +448,9 @@ static enum err tend(struct control *c, bool *soon, struct error *e)
 {
     bool is_wanted = atomic_exchange(&c->filter->wants_look, false);
     enum err code = ERR_OK;
-    if (is_wanted || c->failures > 0 || c->looked_at == 0 || clock_mono_us() >= next_look(c))
+    if (is_wanted)
+        forget_ahead(c);
+    if (is_wanted || is_look_due(c, clock_mono_us()))
         code = look(c, e);
     bool goes_on = code == ERR_OK;
     if (goes_on) {
@@ -469,10 +512,12 @@ enum err control_tend(struct control *c, uint64_t *next, struct error *e)
 {
     struct error why = {""};
     bool soon = false;
-    enum err code = take_view(c, &why);
+    enum err code = is_look_due(c, clock_mono_us()) ? ERR_OK /* it loads the view */ : take_view(c, &why);
+    ahead_use(c->redis, c->ahead.user);
     c->waits = WAITS_FOR_NOTHING;
     if (code == ERR_OK)
         code = tend_and_remove(c, &soon, &why);
+    forget_ahead(c);
     if (code == ERR_CONFIG) /* shards or lanes lie on nodes that are not configured here */
         (void)refuse(c, code, &why);
     uint64_t now = clock_mono_us(), look_at = next_look(c);

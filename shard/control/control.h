@@ -66,6 +66,14 @@ MUST_CHECK enum err control_new(struct control **out, const struct control_optio
 /* Pending and later requests get ERR_CANCELLED. @c may be NULL. */
 void control_free(struct control *c);
 
+/* True if the next call of control_tend(), at @at, does nothing but look at the view and the masters, as far
+ * as is known now. Call it from the control's thread, like the next two. */
+bool control_only_looks(const struct control *c, uint64_t at);
+/* Ask ahead for that look, as @user of the control's client (shard/redis/ahead.h): for the view, then, once
+ * that was read, for what is compared with it. control_tend() comes next. */
+void control_ask_ahead(struct control *c, unsigned user);
+void control_ask_masters_ahead(struct control *c);
+
 /* Do what is due. *@next: when to call it again at the latest, monotonic us; 0: at once. An error says what
  * could not be done; the next call tries it again, and requests are answered as far as possible meanwhile.
  * ERR_NOT_FOUND: the filter is gone, or is another one; it is closed for good here. */

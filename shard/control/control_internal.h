@@ -78,7 +78,13 @@ struct control {
     bool is_behind;     /* the readers went back, and read nothing since: what is not folded is unknown */
     unsigned failures;  /* consecutive calls that failed */
     uint64_t looked_at, looks; /* when the view was last loaded; how often */
-    uint64_t answered_at;      /* when a doubt about this process was last answered while it wrote shards */
+    struct {
+        unsigned user;    /* of the client, for which replies were asked ahead; 0: none were */
+        uint64_t at;      /* when they were: no later than that the view is read */
+        uint64_t look;    /* the number of the look */
+        uint64_t notices; /* the filter's, by then */
+    } ahead;
+    uint64_t answered_at; /* when a doubt about this process was last answered while it wrote shards */
     struct control_thread *thread;
     struct log_view *view; /* the thread's; holds this control's view while it is tended */
     struct buffer kept;    /* the view's fields, between calls */

@@ -9,8 +9,11 @@
 #include <xxhash.h>
 #include "base/clock.h"
 #include "base/mailbox.h"
+#include "shard/redis/ahead.h"
 
 enum { BUCKETS = 4096, FREE_AGAIN_US = 10 * 1000, LEAVE_AGAIN_US = 5 * 1000, WAIT_MAX_US = 60 * 1000 * 1000 };
+/* Looks that are made together: how many at most, of how many filters in a row, and how early. */
+enum { GROUP_MAX = 32, GROUP_OF = 128, GROUP_US = 100 * 1000 };
 
 /* A thread that tends controls, one at a time. */
 struct maintainer {
@@ -152,13 +155,10 @@ static void leave(struct open_filter *f)
         end(f);
 }
 
-static void tend(evutil_socket_t fd, short events, void *arg)
+static void tend_one(struct open_filter *f)
 {
-    struct open_filter *f = arg;
     struct error e = {""};
     uint64_t next = 0;
-    (void)fd;
-    (void)events;
     if (f->control != NULL && f->maintainer->leave_until != 0) {
         leave(f);
     } else if (f->control != NULL) {
@@ -175,6 +175,42 @@ static void tend(evutil_socket_t fd, short events, void *arg)
         tend_at(f, clock_mono_us() + FREE_AGAIN_US);
     else if (t->leave_until != 0 && TAILQ_EMPTY(&t->filter))
         (void)event_base_loopbreak(t->base);
+}
+
+/* Ask ahead for what the looks at @first and at other filters read that are due, or nearly so: they wait for
+ * the same nodes. Returns their number, and *@group. */
+static unsigned ask_ahead(struct open_filter *first, struct open_filter *group[GROUP_MAX])
+{
+    struct maintainer *t = first->maintainer;
+    unsigned count = 0, seen = 0;
+    uint64_t at = clock_mono_us() + GROUP_US;
+    if (first->control == NULL || t->leave_until != 0 || !control_only_looks(first->control, at) ||
+        !ahead_begin(t->redis))
+        return 0;
+    for (struct open_filter *f = first; f != NULL && count < GROUP_MAX && seen < GROUP_OF;
+         f = TAILQ_NEXT(f, of_maintainer), seen++)
+        if (f->control != NULL && control_only_looks(f->control, at))
+            group[count++] = f;
+    for (unsigned i = 0; i < count; i++)
+        control_ask_ahead(group[i]->control, i + 1);
+    ahead_read(t->redis);
+    for (unsigned i = 0; i < count; i++)
+        control_ask_masters_ahead(group[i]->control);
+    ahead_close(t->redis);
+    return count;
+}
+
+static void tend(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
+{
+    struct open_filter *first = arg, *group[GROUP_MAX];
+    struct maintainer *t = first->maintainer;
+    unsigned count = ask_ahead(first, group);
+    if (count == 0)
+        tend_one(first);
+    for (unsigned i = 0; i < count; i++)
+        tend_one(group[i]);
+    if (count > 0)
+        ahead_end(t->redis);
 }
 
 /* --- a maintainer --- */

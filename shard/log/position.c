@@ -57,12 +57,11 @@ struct log_mark log_mark_of(const struct log_position *p)
 }
 
 /* Below 0: @c is no digit. */
-static int digit_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
+/* One more than the value of a digit; 0: it is none. By a table, as each look at a filter reads 3,200 of
+ * them. */
+static const uint8_t digit_value[256] = {
+    ['0'] = 1, ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
+    ['8'] = 9, ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16};
 
 void log_position_format(const struct log_position *p, struct buffer *out)
 {
@@ -83,10 +82,10 @@ void log_position_format(const struct log_position *p, struct buffer *out)
 static bool read_digits(uint8_t *out, const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {
-        int high = digit_value(text[2 * i]), low = digit_value(text[2 * i + 1]);
-        if (high < 0 || low < 0)
+        unsigned high = digit_value[(uint8_t)text[2 * i]], low = digit_value[(uint8_t)text[2 * i + 1]];
+        if (high == 0 || low == 0)
             return false;
-        out[i] = (uint8_t)(high << 4 | low);
+        out[i] = (uint8_t)((high - 1) << 4 | (low - 1));
     }
     return true;
 }

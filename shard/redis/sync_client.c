@@ -29,6 +29,7 @@ struct sync_client *sync_client_new(const struct nodes *nodes, unsigned timeout_
     l->timeout_ms = timeout_ms;
     l->name = name;
     TAILQ_INIT(&l->all);
+    TAILQ_INIT(&l->ahead.read);
     l->peer = calloc(nodes->count + 1, sizeof(*l->peer));
     if (nodes->cluster != NULL)
         l->route = sync_client_route_new();

@@ -2,7 +2,7 @@
 #ifndef SHARD_REDIS_SYNC_CLIENT_INTERNAL_H
 #define SHARD_REDIS_SYNC_CLIENT_INTERNAL_H
 /* What sync_client.c (addresses, connections), sync_client_route.c (commands, and their way through a
- * cluster) and sync_client_map.c (the cluster's map) share. */
+ * cluster), sync_client_map.c (the cluster's map) and sync_client_ahead.c (ahead.h) share. */
 #include <stdbool.h>
 #include <sys/queue.h>
 #include "base/buffer.h"
@@ -10,15 +10,35 @@
 #include "shard/redis/sync_connection.h"
 #include "shard/filter/slots.h"
 
-struct sync_client_command;
+enum sync_client_command_state { COMMAND_SENT, COMMAND_ANSWERED, COMMAND_FAILED };
+
+struct sync_client_command {
+    TAILQ_ENTRY(sync_client_command) all;  /* in the order in which callers appended them */
+    TAILQ_ENTRY(sync_client_command) sent; /* of one peer, in the order of replies */
+    struct sync_client_peer *peer;
+    unsigned where;
+    unsigned user; /* for whom it is asked ahead; 0: it is not */
+    bool is_role;  /* asked ahead: the reply is the peer's `role` */
+    enum sync_client_command_state state;
+    enum err code;                  /* if state is COMMAND_FAILED */
+    bool asking;                    /* the reply to ASKING comes first */
+    struct slot_redirect *redirect; /* of commands that stay together: set by MOVED or ASK; else NULL */
+    unsigned redirections;
+    uint64_t deadline; /* clock_mono_us() until which the command is repeated; 0: it was not repeated yet */
+    redisReply *reply;
+    size_t length;
+    char bytes[];
+};
+
 TAILQ_HEAD(sync_client_commands, sync_client_command);
 
 struct sync_client_peer {
     struct node node;
     struct sync_connection *connection;
-    uint64_t number; /* of the connection; 0: there was none yet */
-    bool broke;      /* since the first pin */
-    bool is_replica; /* the server has said that it is one: the next use connects again. Not in a cluster */
+    uint64_t number;  /* of the connection; 0: there was none yet */
+    bool broke;       /* since the first pin */
+    bool is_replica;  /* the server has said that it is one: the next use connects again. Not in a cluster */
+    redisReply *role; /* to `INFO replication`, behind all that was asked ahead; NULL: none */
     struct sync_client_commands sent; /* commands in the order of their replies */
     uint64_t silent_until;            /* clock_mono_us(); connecting exceeded its deadline, so until then wait
                                        * only SILENT_MS */
@@ -33,7 +53,12 @@ struct sync_client {
     uint64_t connections; /* that were made */
     unsigned pins;
     struct buffer command;
-    struct sync_client_commands all; /* whose replies were not taken, in the order in which they came */
+    struct sync_client_commands all;      /* whose replies were not taken, in the order in which they came */
+    struct {                              /* ahead.h */
+        struct sync_client_commands read; /* with their replies, in the order in which they were asked for */
+        unsigned asks, uses;              /* the user that is asked for, and the one that sends; 0: none */
+        bool fails;
+    } ahead;
     struct sync_client_peer *peer;   /* one for each node of the list */
     struct sync_client_route *route; /* NULL: there is no cluster */
 };
@@ -64,6 +89,13 @@ MUST_CHECK enum err sync_client_peer_connect(struct sync_client *l, struct sync_
 /* --- sync_client_route.c --- */
 struct sync_client_route *sync_client_route_new(void);
 void sync_client_route_free(struct sync_client *l);
+/* A command whose reply was not taken. @bytes: kept for one that may have to be sent again, or is asked
+ * ahead. NULL: no memory. */
+struct sync_client_command *sync_client_command_new(struct sync_client *l, unsigned where, const char *bytes,
+                                                    size_t length);
+void sync_client_command_free(struct sync_client_commands *list, struct sync_client_command *c);
+/* Read one reply of the connection of @p. */
+enum err sync_client_read_one(struct sync_client *l, struct sync_client_peer *p, struct error *e);
 /* Queue a formatted command for @where. */
 MUST_CHECK enum err sync_client_queue(struct sync_client *l, unsigned where, const char *command,
                                       size_t length, struct error *e);
@@ -74,6 +106,12 @@ const char *sync_client_route_name(const struct sync_client *l, unsigned where);
 struct sync_client_peer *sync_client_route_peer(struct sync_client *l, const char *host, uint16_t port);
 /* Close peers that are no longer in the map. */
 void sync_client_route_drop_unwanted(struct sync_client *l);
+
+/* --- sync_client_ahead.c --- */
+/* True: this command was asked ahead, and its reply is now the last one of those that were not taken. Else
+ * its user sends for itself from now on. */
+MUST_CHECK bool sync_client_take_ahead(struct sync_client *l, unsigned where, const char *bytes,
+                                       size_t length);
 
 /* --- sync_client_map.c: both may drop peers --- */
 /* Get a newer map, if another thread has one, or if it is time to ask. */

@@ -22,24 +22,6 @@ enum {
     PAUSE_MAX_US = 40 * 1000
 };
 
-enum command_state { COMMAND_SENT, COMMAND_ANSWERED, COMMAND_FAILED };
-
-struct sync_client_command {
-    TAILQ_ENTRY(sync_client_command) all;  /* in the order in which callers appended them */
-    TAILQ_ENTRY(sync_client_command) sent; /* of one peer, in the order of replies */
-    struct sync_client_peer *peer;
-    unsigned where;
-    enum command_state state;
-    enum err code;                  /* if state is COMMAND_FAILED */
-    bool asking;                    /* the reply to ASKING comes first */
-    struct slot_redirect *redirect; /* of commands that stay together: set by MOVED or ASK; else NULL */
-    unsigned redirections;
-    uint64_t deadline; /* clock_mono_us() until which the command is repeated; 0: it was not repeated yet */
-    redisReply *reply;
-    size_t length;
-    char bytes[];
-};
-
 struct sync_client_route *sync_client_route_new(void)
 {
     struct sync_client_route *r = calloc(1, sizeof(*r));
@@ -62,9 +44,8 @@ void sync_client_route_free(struct sync_client *l)
     l->route = NULL;
 }
 
-/* @bytes: kept for a command that may have to be sent again. NULL: no memory. */
-static struct sync_client_command *command_new(struct sync_client *l, unsigned where, const char *bytes,
-                                               size_t length)
+struct sync_client_command *sync_client_command_new(struct sync_client *l, unsigned where, const char *bytes,
+                                                    size_t length)
 {
     struct sync_client_command *c = malloc(sizeof(*c) + length);
     if (c == NULL)
@@ -76,9 +57,9 @@ static struct sync_client_command *command_new(struct sync_client *l, unsigned w
     return c;
 }
 
-static void command_free(struct sync_client *l, struct sync_client_command *c)
+void sync_client_command_free(struct sync_client_commands *list, struct sync_client_command *c)
 {
-    TAILQ_REMOVE(&l->all, c, all);
+    TAILQ_REMOVE(list, c, all);
     if (c->state == COMMAND_SENT)
         TAILQ_REMOVE(&c->peer->sent, c, sent);
     freeReplyObject(c->reply);
@@ -91,7 +72,7 @@ void sync_client_forget(struct sync_client *l)
     while ((c = TAILQ_FIRST(&l->all)) != NULL) {
         if (c->state == COMMAND_SENT)
             sync_client_peer_break(c->peer, ERR_UNREACHABLE);
-        command_free(l, c);
+        sync_client_command_free(&l->all, c);
     }
 }
 
@@ -225,23 +206,26 @@ static void send_to(struct sync_client_command *c, const char *bytes, size_t len
     TAILQ_INSERT_TAIL(&p->sent, c, sent);
 }
 
-/* Only a command to a slot may have to be sent again. */
+/* Only a command to a slot may have to be sent again; one that is asked ahead is compared. */
 enum err sync_client_queue(struct sync_client *l, unsigned where, const char *bytes, size_t length,
                            struct error *e)
 {
     struct sync_client_peer *p;
-    size_t kept = where_is_slot(where) ? length : 0;
+    size_t kept = where_is_slot(where) || l->ahead.asks != 0 ? length : 0;
+    if (l->ahead.uses != 0 && sync_client_take_ahead(l, where, bytes, length))
+        return ERR_OK;
     enum err code = reach_peer(l, where, &p, e);
     if (code != ERR_OK)
         return code;
-    struct sync_client_command *c = command_new(l, where, bytes, kept);
+    struct sync_client_command *c = sync_client_command_new(l, where, bytes, kept);
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
+    c->user = l->ahead.asks;
     send_to(c, bytes, length, p, false);
     if (c->state == COMMAND_SENT)
         return ERR_OK;
     code = c->code;
-    command_free(l, c);
+    sync_client_command_free(&l->all, c);
     return error_set(e, code, "Redis node %s: the connection broke", p->node.name);
 }
 
@@ -266,6 +250,7 @@ enum err sync_client_append_together(struct sync_client *l, unsigned where, stru
     struct sync_client_peer *p = NULL;
     const struct slot_redirect to = *redirect;
     *redirect = (struct slot_redirect){0};
+    l->ahead.uses = 0;
     enum err code = to.port != 0 ? reach_named(l, &to, &p, e) : reach_peer(l, where, &p, e);
     if (code != ERR_OK)
         return code;
@@ -273,7 +258,7 @@ enum err sync_client_append_together(struct sync_client *l, unsigned where, stru
     struct sync_client_command *first = NULL, *next;
     size_t begin = 0;
     for (unsigned i = 0; code == ERR_OK && i < count; begin = ends[i++]) {
-        struct sync_client_command *c = command_new(l, where, NULL, 0);
+        struct sync_client_command *c = sync_client_command_new(l, where, NULL, 0);
         if (c == NULL) {
             code = ERR_NOMEM;
             break;
@@ -291,7 +276,7 @@ enum err sync_client_append_together(struct sync_client *l, unsigned where, stru
     sync_client_peer_break(p, ERR_UNREACHABLE); /* some of the commands may be queued in it */
     for (; first != NULL; first = next) {
         next = TAILQ_NEXT(first, all);
-        command_free(l, first);
+        sync_client_command_free(&l->all, first);
     }
     return error_set(e, code, "out of memory");
 }
@@ -356,8 +341,7 @@ static bool is_of_replica(const redisReply *reply)
     return reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "READONLY ") != NULL;
 }
 
-/* Read one reply of the connection of @p. */
-static enum err read_one(struct sync_client *l, struct sync_client_peer *p, struct error *e)
+enum err sync_client_read_one(struct sync_client *l, struct sync_client_peer *p, struct error *e)
 {
     char host[NODE_NAME_MAX];
     redisReply *got = NULL;
@@ -398,7 +382,7 @@ enum err sync_client_reply(struct sync_client *l, unsigned where, redisReply **o
     if (c == NULL)
         return error_set(e, ERR_CONFLICT, "Redis node %s: no reply is pending", sync_client_name(l, where));
     while (c->state == COMMAND_SENT)
-        (void)read_one(l, c->peer, &why);
+        (void)sync_client_read_one(l, c->peer, &why);
     enum err code = ERR_OK;
     if (c->state == COMMAND_FAILED && why.text[0] != '\0')
         code = error_set(e, c->code, "%s", why.text);
@@ -406,7 +390,7 @@ enum err sync_client_reply(struct sync_client *l, unsigned where, redisReply **o
         code = error_set(e, c->code, "Redis node %s: the connection broke", sync_client_name(l, where));
     *out = c->reply;
     c->reply = NULL;
-    command_free(l, c);
+    sync_client_command_free(&l->all, c);
     return code;
 }
 

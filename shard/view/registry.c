@@ -12,6 +12,7 @@
 #include <string.h>
 #include "base/number.h"
 #include "base/random.h"
+#include "shard/redis/ahead.h"
 #include "shard/view/handle.h"
 #include "shard/filter/names.h"
 
@@ -256,6 +257,8 @@ static void take_said(const redisReply *reply, struct registry_said *out)
     out->incarnation = incarnation > out->incarnation ? incarnation : out->incarnation;
 }
 
+static const char look_command[] = "HMGET %s %s %s";
+
 static enum err look_at(struct sync_client *l, unsigned i, const struct names *names,
                         struct registry_said *out, struct error *e)
 {
@@ -264,8 +267,8 @@ static enum err look_at(struct sync_client *l, unsigned i, const struct names *n
     char history[REGISTRY_HISTORY_FIELD_MAX];
     (void)registry_history_field(names, history);
     names_on_master(names->prefix, sync_client_master_slot(l, i), "incarnations", &key);
-    enum err code = sync_client_command(l, sync_client_master_keys(l, i), &reply, e, "HMGET %s %s %s",
-                                        key.text, names->filter, history);
+    enum err code = sync_client_command(l, sync_client_master_keys(l, i), &reply, e, look_command, key.text,
+                                        names->filter, history);
     if (code != ERR_OK)
         return registry_refused(code, &key, NULL, e);
     take_said(reply, out);
@@ -286,6 +289,17 @@ enum err registry_look(struct sync_client *l, const struct names *names, struct 
             code = ERR_OK;
         }
     return failed;
+}
+
+void registry_ask_ahead(struct sync_client *l, unsigned user, const struct names *names)
+{
+    struct key_name key;
+    char history[REGISTRY_HISTORY_FIELD_MAX];
+    (void)registry_history_field(names, history);
+    for (unsigned i = 0; i < sync_client_nodes(l)->count; i++) {
+        names_on_master(names->prefix, sync_client_master_slot(l, i), "incarnations", &key);
+        ahead_ask(l, user, sync_client_master_keys(l, i), look_command, key.text, names->filter, history);
+    }
 }
 
 enum err registry_look_deleted(struct sync_client *l, const struct names *names, uint64_t *out,

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "base/random.h"
 #include "shard/log/lane_sync.h"
+#include "shard/redis/ahead.h"
 
 enum { FIELDS_MAX = 1024 };
 
@@ -85,6 +86,8 @@ static enum err tell_what_to_do(struct error *e, const char *key)
                      key, why.text);
 }
 
+static const char load_command[] = "HGETALL %s";
+
 static enum err load(struct sync_client *l, const struct names *names, const char *what, struct log_view *out,
                      struct buffer *kept, struct error *e)
 {
@@ -92,7 +95,7 @@ static enum err load(struct sync_client *l, const struct names *names, const cha
     struct key_name key;
     redisReply *reply = NULL;
     names_filter_key(names, what, &key);
-    enum err code = sync_client_ask(l, home, &reply, e, "HGETALL %s", key.text);
+    enum err code = sync_client_ask(l, home, &reply, e, load_command, key.text);
     if (code != ERR_OK)
         return code;
     code = take(out, reply, e);
@@ -121,6 +124,13 @@ enum err log_view_load_kept(struct sync_client *l, const struct names *names, st
                             struct buffer *kept, struct error *e)
 {
     return load(l, names, "view", out, kept, e);
+}
+
+void log_view_ask_ahead(struct sync_client *l, unsigned user, const struct names *names)
+{
+    struct key_name key;
+    names_filter_key(names, "view", &key);
+    ahead_ask(l, user, sync_client_home(l, names), load_command, key.text);
 }
 
 enum err log_view_load_leftover(struct sync_client *l, const struct names *names, struct log_view *out,

@@ -17,6 +17,8 @@ MUST_CHECK enum err log_view_load(struct sync_client *l, const struct names *nam
  * On error @kept is unchanged, except after ERR_NOMEM. */
 MUST_CHECK enum err log_view_load_kept(struct sync_client *l, const struct names *names, struct log_view *out,
                                        struct buffer *kept, struct error *e);
+/* Ask ahead (shard/redis/ahead.h) for what one of the two above asks. */
+void log_view_ask_ahead(struct sync_client *l, unsigned user, const struct names *names);
 /* Parse the view whose fields are in @kept. Errors: those of log_view_parse(). */
 MUST_CHECK enum err log_view_again(struct log_view *out, const struct buffer *kept, struct error *e);
 /* As log_view_load(), for the record of what no view names (leftover.h). */

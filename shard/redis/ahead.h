@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_REDIS_AHEAD_H
+#define SHARD_REDIS_AHEAD_H
+/* Replies that a sync client asks for before they are needed: for many users in a few round trips, where each
+ * user would wait for its own. A user is somebody who will send the same commands in the same order, such as
+ * a look at one of a thread's filters.
+ *
+ * The happy path is: begin; ask for all users; read; ask for what must be read behind that; close; let one
+ * user after the other send what it always sends. Its commands get the replies as long as they are those that
+ * were asked for, in order. The first other one, and all behind it, are sent to their nodes as ever. If a
+ * reply cannot be read, or a connection breaks between the first reply and the close, all users ask for
+ * themselves.
+ *
+ * So a user must take what it compares the replies with (a counter, the time) before it is asked for. */
+#include <stdbool.h>
+#include "shard/redis/sync_client.h"
+
+/* False: nothing can be asked ahead, as @l has unread replies, or is one of a cluster, whose map decides
+ * where commands go. Pins @l (sync_client_pin()) until ahead_end(). */
+MUST_CHECK bool ahead_begin(struct sync_client *l);
+/* Ask for what sync_client_ask() will ask. @user: 1 or more. @where: a node of the list. */
+void ahead_ask(struct sync_client *l, unsigned user, unsigned where, const char *format, ...);
+/* Ask for what sync_client_replications() will ask. */
+void ahead_ask_replications(struct sync_client *l, unsigned user);
+/* Wait for all that was asked for: what is asked for next is read later. */
+void ahead_read(struct sync_client *l);
+/* Read the rest, and the role of each node behind it. */
+void ahead_close(struct sync_client *l);
+/* From now on @user sends; 0: nobody of them. */
+void ahead_use(struct sync_client *l, unsigned user);
+/* Forget what was not used. */
+void ahead_end(struct sync_client *l);
+#endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/* Replies that are asked for ahead, on a real Redis: who gets them, and when everybody asks for himself. */
+#include "tests/integration/log_redis.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shard/redis/ahead.h"
+#include "shard/redis/wire/replication.h"
+
+enum { REPLY_MS = 5000 };
+
+static struct error e;
+
+static int set_up(void **state)
+{
+    (void)state;
+    log_redis_make(1000, 1, 32768);
+    return 0;
+}
+
+static void set(const char *key, const char *value)
+{
+    must(client_ok(&on.client, &e, "SET %s %s", key, value), e);
+}
+
+/* The code of a GET by the client that asks ahead; its value goes to @value. */
+static enum err get(const char *key, char value[32])
+{
+    redisReply *r = NULL;
+    enum err code = sync_client_command(on.link, 0, &r, &e, "GET %s", key);
+    (void)snprintf(value, 32, "%s", code == ERR_OK && r->str != NULL ? r->str : "");
+    freeReplyObject(r);
+    return code;
+}
+
+static void gets(const char *key, const char *wanted)
+{
+    char value[32];
+    must(get(key, value), e);
+    assert_string_equal(value, wanted);
+}
+
+/* Ask ahead for "a" and "b" as user 1, and for "b" as user 2; then give all keys other values. */
+static void ask(void)
+{
+    set("a", "1");
+    set("b", "2");
+    assert_true(ahead_begin(on.link));
+    ahead_ask(on.link, 1, 0, "GET %s", "a");
+    ahead_ask(on.link, 2, 0, "GET %s", "b");
+    ahead_read(on.link);
+    ahead_ask(on.link, 1, 0, "GET %s", "b");
+}
+
+static void change(void)
+{
+    set("a", "3");
+    set("b", "4");
+}
+
+static void test_the_same_commands__get_the_replies_to_those_asked_ahead(void **state)
+{
+    (void)state;
+    ask();
+    ahead_close(on.link);
+    change();
+    ahead_use(on.link, 2);
+    gets("b", "2");
+    gets("b", "4"); /* it was asked for once */
+    ahead_use(on.link, 1);
+    gets("a", "1");
+    gets("b", "2");
+    ahead_end(on.link);
+    gets("a", "3");
+}
+
+static void test_from_the_first_other_command_on__a_user_asks_for_itself(void **state)
+{
+    (void)state;
+    ask();
+    ahead_close(on.link);
+    change();
+    ahead_use(on.link, 1);
+    gets("b", "4");
+    gets("a", "3");
+    ahead_use(on.link, 2);
+    gets("b", "2");
+    ahead_use(on.link, 0);
+    gets("b", "4");
+    ahead_end(on.link);
+}
+
+static void test_what_was_not_used__is_forgotten(void **state)
+{
+    (void)state;
+    ask();
+    ahead_close(on.link);
+    ahead_end(on.link);
+    change();
+    gets("a", "3");
+    assert_true(ahead_begin(on.link));
+    ahead_close(on.link);
+    ahead_use(on.link, 1);
+    gets("a", "3");
+    ahead_end(on.link);
+}
+
+static void test_replies_of_a_replica__do_not_count(void **state)
+{
+    char value[32];
+    (void)state;
+    ask();
+    must(client_ok(&on.client, &e, "REPLICAOF 127.0.0.1 1"), e);
+    ahead_close(on.link);
+    ahead_use(on.link, 1);
+    assert_int_equal(get("a", value), ERR_UNREACHABLE);
+    assert_non_null(strstr(e.text, "replica"));
+    ahead_end(on.link);
+    must(client_ok(&on.client, &e, "REPLICAOF NO ONE"), e);
+}
+
+/* The server at the address may be another one behind that. */
+static void test_a_connection_that_breaks_between__has_everybody_ask_for_himself(void **state)
+{
+    char value[32];
+    int64_t killed = 0;
+    (void)state;
+    ask();
+    must(client_integer(&on.client, &killed, &e, "CLIENT KILL TYPE normal SKIPME yes"), e);
+    assert_true(killed > 0);
+    ahead_close(on.link);
+    change();
+    ahead_use(on.link, 2);
+    assert_int_equal(get("b", value), ERR_UNREACHABLE); /* of one server's replies none is another one's */
+    ahead_end(on.link);
+    gets("b", "4");
+}
+
+static uint64_t infos(void)
+{
+    redisReply *r = client_command(&on.client, "INFO commandstats");
+    const char *at = strstr(r->str, "cmdstat_info:calls=");
+    uint64_t n = at == NULL ? 0 : strtoull(at + strlen("cmdstat_info:calls="), NULL, 10);
+    freeReplyObject(r);
+    return n;
+}
+
+static void test_the_ids_of_masters__are_asked_for_once_for_all_users(void **state)
+{
+    struct replications first = {0}, again = {0};
+    (void)state;
+    must(sync_client_replications(on.link, NULL, &first, &e), e);
+    uint64_t before = infos();
+    assert_true(ahead_begin(on.link));
+    ahead_ask_replications(on.link, 1);
+    ahead_ask_replications(on.link, 2);
+    ahead_close(on.link);
+    for (unsigned user = 1; user <= 2; user++) {
+        ahead_use(on.link, user);
+        must(sync_client_replications(on.link, &first, &again, &e), e);
+        assert_int_equal(again.count, 1);
+        assert_true(again.one[0].id == first.one[0].id && first.one[0].id != 0);
+    }
+    ahead_end(on.link);
+    assert_int_equal(infos() - before, 2); /* and the one by which this is counted */
+    replications_fini(&first);
+    replications_fini(&again);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_the_same_commands__get_the_replies_to_those_asked_ahead, set_up),
+        cmocka_unit_test_setup(test_from_the_first_other_command_on__a_user_asks_for_itself, set_up),
+        cmocka_unit_test_setup(test_what_was_not_used__is_forgotten, set_up),
+        cmocka_unit_test_setup(test_replies_of_a_replica__do_not_count, set_up),
+        cmocka_unit_test_setup(test_a_connection_that_breaks_between__has_everybody_ask_for_himself, set_up),
+        cmocka_unit_test_setup(test_the_ids_of_masters__are_asked_for_once_for_all_users, set_up),
+    };
+    return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
+}
