@@ -417,6 +417,8 @@ void control_ask_ahead(struct control *c, unsigned user)
     c->ahead.at = clock_mono_us();
     c->ahead.look = atomic_fetch_add(&c->filter->looks, 1) + 1;
     c->ahead.notices = atomic_load(&c->filter->notices);
+    c->ahead.moves = control_moves(c);
+    c->ahead.has_moves = true;
     log_view_ask_ahead(c->redis, user, &c->filter->names);
 }
 
@@ -430,6 +432,7 @@ void control_ask_masters_ahead(struct control *c)
 static void forget_ahead(struct control *c)
 {
     c->ahead.user = 0;
+    c->ahead.has_moves = false;
     ahead_use(c->redis, 0);
 }
 

@@ -234,11 +234,17 @@ static bool is_over(const struct control *c, enum eras_action action)
     return action == ERAS_KEEP && control_eras_sum(c->view) != c->back_eras;
 }
 
+uint32_t control_moves(const struct control *c)
+{
+    const struct cluster *cluster = sync_client_nodes(c->redis)->cluster;
+    return cluster == NULL ? 0 : cluster_moves(cluster);
+}
+
 enum err control_look_at_masters(struct control *c, enum eras_action *out, struct error *e)
 {
     struct log_filter *f = c->filter;
-    const struct cluster *cluster = sync_client_nodes(c->redis)->cluster;
-    uint32_t moves = cluster == NULL ? 0 : cluster_moves(cluster);
+    uint32_t moves = c->ahead.has_moves ? c->ahead.moves : control_moves(c);
+    c->ahead.has_moves = false;
     enum err code = eras_look(&c->eras, c->redis, &f->names, c->view, out, e);
     if (code != ERR_OK || *out != ERAS_KEEP || f->moves == moves)
         return code;

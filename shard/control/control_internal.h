@@ -83,6 +83,8 @@ struct control {
         uint64_t at;      /* when they were: no later than that the view is read */
         uint64_t look;    /* the number of the look */
         uint64_t notices; /* the filter's, by then */
+        uint32_t moves;   /* cluster_moves(), by then */
+        bool has_moves;   /* for the first look at the masters */
     } ahead;
     uint64_t answered_at; /* when a doubt about this process was last answered while it wrote shards */
     struct control_thread *thread;
@@ -253,6 +255,8 @@ void control_begin_lag(struct control *c);
 struct lag_count control_count(const struct filter_lane *l);
 
 /* --- control_eras.c --- */
+/* How many slots are known to have moved; 0 for a list of nodes. */
+uint32_t control_moves(const struct control *c);
 /* eras_look(). Where the view accepts all masters, blocks of slots that moved before count. Model: moved.pml.
  */
 MUST_CHECK enum err control_look_at_masters(struct control *c, enum eras_action *out, struct error *e);

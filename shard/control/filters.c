@@ -12,8 +12,8 @@
 #include "shard/redis/ahead.h"
 
 enum { BUCKETS = 4096, FREE_AGAIN_US = 10 * 1000, LEAVE_AGAIN_US = 5 * 1000, WAIT_MAX_US = 60 * 1000 * 1000 };
-/* Looks that are made together: how many at most, of how many filters in a row, and how early. */
-enum { GROUP_MAX = 32, GROUP_OF = 128, GROUP_US = 100 * 1000 };
+/* Looks that are made together: how many at most, among how many filters, and how early. */
+enum { GROUP_MAX = 32, GROUP_OF = 128, GROUP_US = 200 * 1000 };
 
 /* A thread that tends controls, one at a time. */
 struct maintainer {
@@ -25,8 +25,8 @@ struct maintainer {
     struct event *letters;
     struct sync_client *redis;
     struct control_thread *controls;
-    TAILQ_HEAD(, open_filter) filter;
-    unsigned leave_ms;    /* set by the thread that stops it */
+    TAILQ_HEAD(, open_filter) filter; /* first who was tended longest ago */
+    unsigned leave_ms;                /* set by the thread that stops it */
     uint64_t leave_until; /* monotonic us, set by the maintainer's thread; 0: it is not stopping */
 };
 
@@ -159,6 +159,8 @@ static void tend_one(struct open_filter *f)
 {
     struct error e = {""};
     uint64_t next = 0;
+    TAILQ_REMOVE(&f->maintainer->filter, f, of_maintainer);
+    TAILQ_INSERT_TAIL(&f->maintainer->filter, f, of_maintainer);
     if (f->control != NULL && f->maintainer->leave_until != 0) {
         leave(f);
     } else if (f->control != NULL) {
@@ -182,14 +184,15 @@ static void tend_one(struct open_filter *f)
 static unsigned ask_ahead(struct open_filter *first, struct open_filter *group[GROUP_MAX])
 {
     struct maintainer *t = first->maintainer;
-    unsigned count = 0, seen = 0;
+    unsigned count = 1, seen = 0;
     uint64_t at = clock_mono_us() + GROUP_US;
     if (first->control == NULL || t->leave_until != 0 || !control_only_looks(first->control, at) ||
         !ahead_begin(t->redis))
         return 0;
-    for (struct open_filter *f = first; f != NULL && count < GROUP_MAX && seen < GROUP_OF;
+    group[0] = first;
+    for (struct open_filter *f = TAILQ_FIRST(&t->filter); f != NULL && count < GROUP_MAX && seen < GROUP_OF;
          f = TAILQ_NEXT(f, of_maintainer), seen++)
-        if (f->control != NULL && control_only_looks(f->control, at))
+        if (f != first && f->control != NULL && control_only_looks(f->control, at))
             group[count++] = f;
     for (unsigned i = 0; i < count; i++)
         control_ask_ahead(group[i]->control, i + 1);

@@ -15,15 +15,20 @@
 #include <stdbool.h>
 #include "shard/redis/sync_client.h"
 
-/* False: nothing can be asked ahead, as @l has unread replies, or is one of a cluster, whose map decides
- * where commands go. Pins @l (sync_client_pin()) until ahead_end(). */
+/* False: @l has unread replies. Pins @l (sync_client_pin()) until ahead_end(). */
 MUST_CHECK bool ahead_begin(struct sync_client *l);
-/* Ask for what sync_client_ask() will ask. @user: 1 or more. @where: a node of the list. */
+/* Ask for what sync_client_ask() will ask. @user: 1 or more. */
 void ahead_ask(struct sync_client *l, unsigned user, unsigned where, const char *format, ...);
-/* Ask for what sync_client_replications() will ask. */
-void ahead_ask_replications(struct sync_client *l, unsigned user);
-/* Wait for all that was asked for: what is asked for next is read later. */
+/* Wait for all that was asked for: what is asked for next is read later. In a cluster ask for its masters,
+ * too. */
 void ahead_read(struct sync_client *l);
+/* The number of masters, and how sync_client_masters() will be asked for them: once for all users. From then
+ * on sync_client_master() and the like have them. Behind ahead_read(); any other user of
+ * sync_client_masters() ends the whole. */
+unsigned ahead_masters(const struct sync_client *l);
+void ahead_ask_masters(struct sync_client *l, unsigned user);
+/* Ask for what sync_client_replications() will ask. Behind ahead_read(). */
+void ahead_ask_replications(struct sync_client *l, unsigned user);
 /* Read the rest, and the role of each node behind it. */
 void ahead_close(struct sync_client *l);
 /* From now on @user sends; 0: nobody of them. */

@@ -75,8 +75,10 @@ const char *sync_client_name(const struct sync_client *l, unsigned where)
 
 enum err sync_client_masters(struct sync_client *l, unsigned *count, struct error *e)
 {
-    *count = l->nodes->count;
-    return l->route == NULL ? ERR_OK : sync_client_route_masters(l, count, e);
+    *count = l->route == NULL ? l->nodes->count : l->route->masters;
+    if (l->route == NULL || (l->ahead.uses != 0 && sync_client_take_masters_ahead(l)))
+        return ERR_OK;
+    return sync_client_route_masters(l, count, e);
 }
 
 unsigned sync_client_master(const struct sync_client *l, unsigned i)
@@ -195,15 +197,14 @@ enum err sync_client_send(struct sync_client *l, unsigned where, struct error *e
     return code;
 }
 
-/* In a cluster a replica answers MOVED to commands for a slot. */
-static bool is_to_ask(const struct sync_client *l, unsigned where)
+bool sync_client_is_role_asked(const struct sync_client *l, unsigned where)
 {
     return l->route == NULL || (where & WHERE_MASTER) != 0;
 }
 
 enum err sync_client_send_role(struct sync_client *l, unsigned where, struct error *e)
 {
-    return is_to_ask(l, where)
+    return sync_client_is_role_asked(l, where)
                ? sync_client_queue(l, where, greeting_ask_replication, strlen(greeting_ask_replication), e)
                : ERR_OK;
 }
@@ -213,7 +214,7 @@ enum err sync_client_read_role(struct sync_client *l, unsigned where, struct err
     struct error why = {""};
     redisReply *info;
     uint64_t id = 0;
-    if (!is_to_ask(l, where))
+    if (!sync_client_is_role_asked(l, where))
         return ERR_OK;
     enum err code = sync_client_reply(l, where, &info, e);
     if (code != ERR_OK)

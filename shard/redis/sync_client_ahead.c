@@ -9,26 +9,38 @@
 
 bool ahead_begin(struct sync_client *l)
 {
-    if (l->route != NULL || !TAILQ_EMPTY(&l->all))
+    if (!TAILQ_EMPTY(&l->all))
         return false;
     sync_client_pin(l);
     l->ahead.fails = false;
     return true;
 }
 
+unsigned ahead_masters(const struct sync_client *l)
+{
+    return l->route == NULL ? l->nodes->count : l->ahead.fails ? 0 : l->route->masters;
+}
+
+static struct sync_client_peer *peer_of(struct sync_client *l, unsigned where)
+{
+    return l->route == NULL ? &l->peer[where] : l->route->master[where & ~(unsigned)WHERE_MASTER];
+}
+
 /* --- asking --- */
 
-/* Sends nothing: the reply is the one to the last command of all. */
-static void ask_role(struct sync_client *l, unsigned user, unsigned where)
+/* Sends nothing: all users get one reply. */
+static void ask_shared(struct sync_client *l, unsigned user, unsigned where, enum sync_client_kind kind)
 {
-    struct sync_client_command *c =
-        sync_client_command_new(l, where, greeting_ask_replication, strlen(greeting_ask_replication));
+    const char *bytes = kind == ASKS_ROLE ? greeting_ask_replication : "";
+    struct sync_client_command *c = sync_client_command_new(l, where, bytes, strlen(bytes));
     l->ahead.fails |= c == NULL;
     if (c == NULL)
         return;
     c->user = user;
-    c->is_role = true;
+    c->kind = kind;
     c->state = COMMAND_ANSWERED;
+    if (kind == ASKS_ROLE)
+        peer_of(l, where)->wants_role = true;
 }
 
 void ahead_ask(struct sync_client *l, unsigned user, unsigned where, const char *format, ...)
@@ -43,18 +55,26 @@ void ahead_ask(struct sync_client *l, unsigned user, unsigned where, const char 
     l->ahead.asks = 0;
     if (length >= 0)
         redisFreeCommand(command);
-    ask_role(l, user, where);
+    if (sync_client_is_role_asked(l, where))
+        ask_shared(l, user, where, ASKS_ROLE);
+}
+
+void ahead_ask_masters(struct sync_client *l, unsigned user)
+{
+    if (l->route != NULL)
+        ask_shared(l, user, 0, ASKS_MASTERS);
 }
 
 void ahead_ask_replications(struct sync_client *l, unsigned user)
 {
-    for (unsigned i = 0; i < l->nodes->count; i++) {
-        ask_role(l, user, i);
-        ask_role(l, user, i); /* the role of whoever has answered that */
+    ahead_ask_masters(l, user);
+    for (unsigned i = 0; i < ahead_masters(l); i++) {
+        ask_shared(l, user, sync_client_master(l, i), ASKS_ROLE);
+        ask_shared(l, user, sync_client_master(l, i), ASKS_ROLE); /* of whoever has answered that */
     }
 }
 
-void ahead_read(struct sync_client *l)
+static void read_all(struct sync_client *l)
 {
     struct sync_client_command *c;
     while (!l->ahead.fails && (c = TAILQ_FIRST(&l->all)) != NULL) {
@@ -66,13 +86,24 @@ void ahead_read(struct sync_client *l)
     }
 }
 
+void ahead_read(struct sync_client *l)
+{
+    unsigned count;
+    read_all(l);
+    if (l->route != NULL && !l->ahead.fails)
+        l->ahead.fails = sync_client_route_masters(l, &count, NULL) != ERR_OK;
+}
+
 void ahead_close(struct sync_client *l)
 {
-    ahead_read(l);
-    for (unsigned i = 0; i < l->nodes->count && !l->ahead.fails; i++)
-        l->ahead.fails = sync_client_send_role(l, i, NULL) != ERR_OK;
-    for (unsigned i = 0; i < l->nodes->count && !l->ahead.fails; i++)
-        l->ahead.fails = sync_client_reply(l, i, &l->peer[i].role, NULL) != ERR_OK;
+    read_all(l);
+    for (unsigned i = 0; i < ahead_masters(l) && !l->ahead.fails; i++)
+        if (peer_of(l, i)->wants_role)
+            l->ahead.fails = sync_client_send_role(l, sync_client_master(l, i), NULL) != ERR_OK;
+    for (unsigned i = 0; i < ahead_masters(l) && !l->ahead.fails; i++)
+        if (peer_of(l, i)->wants_role)
+            l->ahead.fails =
+                sync_client_reply(l, sync_client_master(l, i), &peer_of(l, i)->role, NULL) != ERR_OK;
 }
 
 /* --- using --- */
@@ -85,7 +116,7 @@ void ahead_use(struct sync_client *l, unsigned user)
 /* NULL: no memory, or it is no text. */
 static redisReply *copy(const redisReply *text)
 {
-    redisReply *r = text->str == NULL ? NULL : calloc(1, sizeof(*r));
+    redisReply *r = text == NULL || text->str == NULL ? NULL : calloc(1, sizeof(*r));
     if (r == NULL)
         return NULL;
     r->type = text->type;
@@ -99,16 +130,23 @@ static redisReply *copy(const redisReply *text)
     return r;
 }
 
-bool sync_client_take_ahead(struct sync_client *l, unsigned where, const char *bytes, size_t length)
+/* What @l->ahead.uses asked for next; NULL: nothing more. */
+static struct sync_client_command *next(const struct sync_client *l)
 {
     struct sync_client_command *c;
     TAILQ_FOREACH(c, &l->ahead.read, all)
     if (c->user == l->ahead.uses)
         break;
-    bool is_it =
-        c != NULL && c->where == where && c->length == length && memcmp(c->bytes, bytes, length) == 0;
-    if (is_it && c->is_role)
-        is_it = (c->reply = copy(l->peer[where].role)) != NULL;
+    return c;
+}
+
+bool sync_client_take_ahead(struct sync_client *l, unsigned where, const char *bytes, size_t length)
+{
+    struct sync_client_command *c = next(l);
+    bool is_it = c != NULL && c->where == where && c->length == length && c->kind != ASKS_MASTERS &&
+                 memcmp(c->bytes, bytes, length) == 0;
+    if (is_it && c->kind == ASKS_ROLE)
+        is_it = (c->reply = copy(peer_of(l, where)->role)) != NULL;
     if (!is_it) {
         l->ahead.uses = 0;
         return false;
@@ -118,15 +156,31 @@ bool sync_client_take_ahead(struct sync_client *l, unsigned where, const char *b
     return true;
 }
 
+bool sync_client_take_masters_ahead(struct sync_client *l)
+{
+    struct sync_client_command *c = next(l);
+    if (c == NULL || c->kind != ASKS_MASTERS)
+        return false;
+    sync_client_command_free(&l->ahead.read, c);
+    return true;
+}
+
+static void forget_role(struct sync_client_peer *p)
+{
+    freeReplyObject(p->role);
+    p->role = NULL;
+    p->wants_role = false;
+}
+
 void ahead_end(struct sync_client *l)
 {
     sync_client_forget(l);
     while (!TAILQ_EMPTY(&l->ahead.read))
         sync_client_command_free(&l->ahead.read, TAILQ_FIRST(&l->ahead.read));
-    for (unsigned i = 0; i < l->nodes->count; i++) {
-        freeReplyObject(l->peer[i].role);
-        l->peer[i].role = NULL;
-    }
+    for (unsigned i = 0; i < l->nodes->count; i++)
+        forget_role(&l->peer[i]);
+    for (unsigned i = 0; l->route != NULL && i < l->route->count; i++)
+        forget_role(l->route->peer[i]);
     l->ahead.uses = 0;
     sync_client_unpin(l);
 }

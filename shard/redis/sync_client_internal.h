@@ -10,6 +10,8 @@
 #include "shard/redis/sync_connection.h"
 #include "shard/filter/slots.h"
 
+/* What is asked ahead: a command; a peer's role, once for all users; which masters there are, likewise. */
+enum sync_client_kind { ASKS_COMMAND, ASKS_ROLE, ASKS_MASTERS };
 enum sync_client_command_state { COMMAND_SENT, COMMAND_ANSWERED, COMMAND_FAILED };
 
 struct sync_client_command {
@@ -18,7 +20,7 @@ struct sync_client_command {
     struct sync_client_peer *peer;
     unsigned where;
     unsigned user; /* for whom it is asked ahead; 0: it is not */
-    bool is_role;  /* asked ahead: the reply is the peer's `role` */
+    enum sync_client_kind kind;
     enum sync_client_command_state state;
     enum err code;                  /* if state is COMMAND_FAILED */
     bool asking;                    /* the reply to ASKING comes first */
@@ -38,7 +40,8 @@ struct sync_client_peer {
     uint64_t number;  /* of the connection; 0: there was none yet */
     bool broke;       /* since the first pin */
     bool is_replica;  /* the server has said that it is one: the next use connects again. Not in a cluster */
-    redisReply *role; /* to `INFO replication`, behind all that was asked ahead; NULL: none */
+    bool wants_role;  /* ask it for its role behind all that is asked ahead: */
+    redisReply *role; /* the reply to `INFO replication`; NULL: none */
     struct sync_client_commands sent; /* commands in the order of their replies */
     uint64_t silent_until;            /* clock_mono_us(); connecting exceeded its deadline, so until then wait
                                        * only SILENT_MS */
@@ -82,6 +85,9 @@ struct sync_client_route {
 
 /* --- sync_client.c --- */
 void sync_client_peer_init(struct sync_client_peer *p, const struct node *node);
+/* True if replies from @where count only behind one about its role. In a cluster a replica answers MOVED to
+ * commands for a slot. */
+bool sync_client_is_role_asked(const struct sync_client *l, unsigned where);
 /* Make sure that @p has a connection. */
 MUST_CHECK enum err sync_client_peer_connect(struct sync_client *l, struct sync_client_peer *p,
                                              struct error *e);
@@ -112,6 +118,8 @@ void sync_client_route_drop_unwanted(struct sync_client *l);
  * its user sends for itself from now on. */
 MUST_CHECK bool sync_client_take_ahead(struct sync_client *l, unsigned where, const char *bytes,
                                        size_t length);
+/* Likewise, of a cluster's masters, which then are as they were found. */
+MUST_CHECK bool sync_client_take_masters_ahead(struct sync_client *l);
 
 /* --- sync_client_map.c: both may drop peers --- */
 /* Get a newer map, if another thread has one, or if it is time to ask. */

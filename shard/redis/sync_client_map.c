@@ -141,6 +141,8 @@ enum err sync_client_route_masters(struct sync_client *l, unsigned *count, struc
 {
     struct sync_client_route *r = l->route;
     struct slot_map map;
+    l->ahead.fails = true; /* what was asked ahead was for the former addresses */
+    l->ahead.uses = 0;
     enum err code = ask_nodes(l, true, &map, e);
     r->masters = 0;
     if (code == ERR_OK)

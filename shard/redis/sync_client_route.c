@@ -32,12 +32,18 @@ struct sync_client_route *sync_client_route_new(void)
     return r;
 }
 
+static void peer_free(struct sync_client_peer *p)
+{
+    sync_connection_close(p->connection);
+    freeReplyObject(p->role);
+    free(p);
+}
+
 void sync_client_route_free(struct sync_client *l)
 {
     struct sync_client_route *r = l->route;
     for (unsigned i = 0; i < r->count; i++) {
-        sync_connection_close(r->peer[i]->connection);
-        free(r->peer[i]);
+        peer_free(r->peer[i]);
     }
     slot_map_fini(&r->map);
     free(r);
@@ -113,8 +119,7 @@ void sync_client_route_drop_unwanted(struct sync_client *l)
             i++;
             continue;
         }
-        sync_connection_close(r->peer[i]->connection);
-        free(r->peer[i]);
+        peer_free(r->peer[i]);
         r->peer[i] = r->peer[--r->count];
     }
 }

@@ -296,7 +296,10 @@ void registry_ask_ahead(struct sync_client *l, unsigned user, const struct names
     struct key_name key;
     char history[REGISTRY_HISTORY_FIELD_MAX];
     (void)registry_history_field(names, history);
-    for (unsigned i = 0; i < sync_client_nodes(l)->count; i++) {
+    ahead_ask_masters(l, user);
+    for (unsigned i = 0; i < ahead_masters(l); i++) {
+        if (!sync_client_master_has_slots(l, i))
+            continue;
         names_on_master(names->prefix, sync_client_master_slot(l, i), "incarnations", &key);
         ahead_ask(l, user, sync_client_master_keys(l, i), look_command, key.text, names->filter, history);
     }

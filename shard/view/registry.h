@@ -60,7 +60,7 @@ size_t registry_history_field(const struct names *names, char out[REGISTRY_HISTO
 /* After an error *@out is what those masters say that answered. */
 MUST_CHECK enum err registry_look(struct sync_client *l, const struct names *names, struct registry_said *out,
                                   struct error *e);
-/* Ask ahead for that (shard/redis/ahead.h). Not in a cluster. */
+/* Ask ahead for that, behind ahead_read() (shard/redis/ahead.h). */
 void registry_ask_ahead(struct sync_client *l, unsigned user, const struct names *names);
 
 /* The latest incarnation that was deleted, as home says it; 0: none is known. Asked behind a look that found

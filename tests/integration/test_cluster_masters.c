@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "expansion/job/memory.h"
+#include "shard/redis/ahead.h"
 #include "shard/redis/nodes/cluster.h"
 #include "shard/view/registry.h"
 #include "shard/view/shards.h"
@@ -226,6 +227,61 @@ static void test_memory__of_a_node_that_has_become_a_replica_is_not_needed(void 
     asker_close(&a);
 }
 
+static void name_incarnation(struct sync_client *l, const struct names *of, const char *incarnation)
+{
+    struct error e = {""};
+    struct key_name key;
+    unsigned count, i = 0;
+    must(sync_client_masters(l, &count, &e), e);
+    while (!sync_client_master_has_slots(l, i))
+        i++;
+    names_on_master(of->prefix, sync_client_master_slot(l, i), "incarnations", &key);
+    must(sync_client_command(l, sync_client_master_keys(l, i), NULL, &e, "HSET %s %s %s", key.text,
+                             of->filter, incarnation),
+         e);
+}
+
+static uint64_t named(struct sync_client *l, const struct names *of)
+{
+    struct error e = {""};
+    struct registry_said said;
+    must(registry_look(l, of, &said, &e), e);
+    return said.incarnation;
+}
+
+/* Who asks again which masters there are gets other addresses: what was asked ahead at the former ones does
+ * not count any more. */
+static void test_masters__are_asked_for_once_for_all_who_are_asked_ahead(void **state)
+{
+    struct asker a, other;
+    struct names first, second;
+    struct error e = {""};
+    unsigned count;
+    (void)state;
+    must(names_init(&first, "tb", "first", 5, &e), e);
+    must(names_init(&second, "tb", "second", 6, &e), e);
+    asker_open(&a, 0);
+    asker_open(&other, 1);
+    name_incarnation(other.link, &first, "0000000000000001");
+    name_incarnation(other.link, &second, "0000000000000001");
+    assert_true(ahead_begin(a.link));
+    ahead_read(a.link);
+    registry_ask_ahead(a.link, 1, &first);
+    registry_ask_ahead(a.link, 2, &second);
+    ahead_close(a.link);
+    name_incarnation(other.link, &first, "0000000000000002");
+    name_incarnation(other.link, &second, "0000000000000002");
+    ahead_use(a.link, 1);
+    assert_int_equal(named(a.link, &first), 1);
+    ahead_use(a.link, 0);
+    must(sync_client_masters(a.link, &count, &e), e);
+    ahead_use(a.link, 2);
+    assert_int_equal(named(a.link, &second), 2);
+    ahead_end(a.link);
+    asker_close(&other);
+    asker_close(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +289,7 @@ int main(void)
         cmocka_unit_test(test_a_registry_in_a_slot_that_is_no_lowest_one__is_removed),
         cmocka_unit_test(test_a_registry__is_followed_when_its_slot_moves),
         cmocka_unit_test(test_memory__of_a_node_that_has_become_a_replica_is_not_needed),
+        cmocka_unit_test(test_masters__are_asked_for_once_for_all_who_are_asked_ahead),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -8,19 +8,15 @@
 
 #include "base/clock.h"
 
-enum { NODES = 2, FILTERS = 60, LOOKS = 6 * FILTERS, DEADLINE_MS = 60000, STEP_US = 50000 };
+enum { MASTERS = 3, FILTERS = 60, LOOKS = 6 * FILTERS, DEADLINE_MS = 60000, STEP_US = 200000 };
 
 static struct fixture fixture;
-static struct client node[NODES];
 
-static int setup(void **state)
+static int make(const struct fixture_options *o)
 {
     struct error e = {""};
-    (void)state;
-    int result = fixture_start(&fixture, &(struct fixture_options){.nodes = NODES, .daemons = 1});
-    for (unsigned i = 0; i < NODES; i++)
-        must(client_open(&node[i], fixture.redis[i].port, DEADLINE_MS, &e), e);
-    for (unsigned i = 0; i < FILTERS; i++) {
+    int result = fixture_start(&fixture, o);
+    for (unsigned i = 0; i < FILTERS && result == 0; i++) {
         int64_t n = 0;
         must(client_ok(&fixture.client[0], &e, "BF.RESERVE idle-%u 0.01 1000", i), e);
         must(client_integer(&fixture.client[0], &n, &e, "BF.ADD idle-%u key", i), e);
@@ -29,54 +25,91 @@ static int setup(void **state)
     return result;
 }
 
+static int make_on_list(void **state)
+{
+    (void)state;
+    return make(&(struct fixture_options){.nodes = 2, .daemons = 1});
+}
+
+static int make_on_cluster(void **state)
+{
+    (void)state;
+    return make(&(struct fixture_options){.masters = MASTERS, .owners = MASTERS, .daemons = 1});
+}
+
 static int teardown(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < NODES; i++)
-        client_close(&node[i]);
     return fixture_stop(&fixture);
 }
 
-/* How often node @i has executed @command, in lower case. */
-static uint64_t calls(unsigned i, const char *command)
+/* The sum over all nodes of the number behind @field in a section of INFO. */
+static uint64_t sum(const char *section, const char *field)
 {
-    char field[64];
-    redisReply *r = client_command(&node[i], "INFO commandstats");
-    int length = snprintf(field, sizeof(field), "cmdstat_%s:calls=", command);
-    const char *at = strstr(r->str, field);
-    uint64_t n = at == NULL ? 0 : strtoull(at + length, NULL, 10);
-    freeReplyObject(r);
+    struct error e = {""};
+    uint64_t n = 0;
+    for (unsigned i = 0; i < (fixture.nodes > 0 ? fixture.nodes : MASTERS); i++) {
+        struct client c;
+        const struct temp_redis *node = fixture.nodes > 0 ? &fixture.redis[i] : &fixture.cluster.node[i];
+        must(client_open(&c, node->port, DEADLINE_MS, &e), e);
+        redisReply *r = client_command(&c, "INFO %s", section);
+        const char *at = strstr(r->str, field);
+        n += at == NULL ? 0 : strtoull(at + strlen(field), NULL, 10);
+        freeReplyObject(r);
+        client_close(&c);
+    }
     return n;
 }
 
-/* Wait until the view of each filter has been read a few times on average. */
-static void await_looks(void)
+static uint64_t views(void)
 {
-    uint64_t until = clock_mono_us() + DEADLINE_MS * 1000ull, from = calls(0, "hgetall");
-    while (calls(0, "hgetall") - from < LOOKS && clock_mono_us() < until)
-        clock_sleep_us(STEP_US);
-    assert_true(calls(0, "hgetall") - from >= LOOKS);
+    return sum("commandstats", "cmdstat_hgetall:calls=");
 }
 
-/* A look at a filter reads its view, and asks all masters what they name, and who they are. Looks that are
- * due at nearly one time ask each master once who it is. */
+/* Wait until the view of each filter has been read a few times on average. Returns the number of calls of
+ * sum(). */
+static unsigned await_looks(void)
+{
+    unsigned calls = 1;
+    uint64_t until = clock_mono_us() + DEADLINE_MS * 1000ull, from = views(), now = from;
+    for (; now - from < LOOKS && clock_mono_us() < until; calls++) {
+        clock_sleep_us(STEP_US);
+        now = views();
+    }
+    assert_true(now - from >= LOOKS);
+    return calls;
+}
+
+/* Looks that are due at nearly one time ask each master once who it is. */
 static void test_looks_at_many_filters__share_what_they_ask_of_a_node(void **state)
 {
     (void)state;
-    await_looks(); /* all filters are loaded, and folded */
-    uint64_t views = calls(0, "hgetall"), info[NODES];
-    for (unsigned i = 0; i < NODES; i++)
-        info[i] = calls(i, "info");
-    await_looks();
-    views = calls(0, "hgetall") - views;
-    for (unsigned i = 0; i < NODES; i++)
-        assert_true(calls(i, "info") - info[i] < views);
+    (void)await_looks(); /* all filters are loaded, and folded */
+    uint64_t views_before = views(), before = sum("commandstats", "cmdstat_info:calls=");
+    unsigned polls = await_looks() + 2;
+    uint64_t own = (uint64_t)polls * fixture.nodes;
+    assert_true(sum("commandstats", "cmdstat_info:calls=") - before - own < (views() - views_before) / 2);
+}
+
+/* And they ask once, over a connection of its own, which masters there are. */
+static void test_looks_at_many_filters_of_a_cluster__share_its_map(void **state)
+{
+    (void)state;
+    (void)await_looks();
+    uint64_t views_before = views(), before = sum("stats", "total_connections_received:");
+    unsigned polls = await_looks() + 2;
+    uint64_t own = (uint64_t)polls * MASTERS;
+    assert_true(sum("stats", "total_connections_received:") - before - own < (views() - views_before) / 4);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
+    const struct CMUnitTest list[] = {
         cmocka_unit_test(test_looks_at_many_filters__share_what_they_ask_of_a_node),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    const struct CMUnitTest cluster[] = {
+        cmocka_unit_test(test_looks_at_many_filters_of_a_cluster__share_its_map),
+    };
+    return cmocka_run_group_tests_name("list", list, make_on_list, teardown) +
+           cmocka_run_group_tests_name("cluster", cluster, make_on_cluster, teardown);
 }
