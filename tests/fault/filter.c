@@ -185,7 +185,7 @@ enum err world_heal(struct world *w, unsigned deadline_ms, unsigned *rebuilds, s
     }
 }
 
-static uint64_t generation(struct world *w)
+uint64_t world_generation(struct world *w)
 {
     struct error e = {""};
     struct client home;
@@ -202,7 +202,7 @@ static uint64_t generation(struct world *w)
 enum err world_rebuild(struct world *w, unsigned i, unsigned deadline_ms, struct error *e)
 {
     uint64_t until = clock_mono_us() + (uint64_t)deadline_ms * 1000;
-    uint64_t before = generation(w);
+    uint64_t before = world_generation(w);
     for (;;) {
         struct error why = {""};
         char text[WORLD_STATUS_MAX] = "";
@@ -210,7 +210,7 @@ enum err world_rebuild(struct world *w, unsigned i, unsigned deadline_ms, struct
         if (begun && world_wait_rest(w, deadline_ms, e) != ERR_OK)
             return ERR_TIMEOUT;
         (void)world_is_at_rest(w, text);
-        if (begun && generation(w) > before && strstr(text, "job_state=done") != NULL)
+        if (begun && world_generation(w) > before && strstr(text, "job_state=done") != NULL)
             return ERR_OK;
         if (clock_mono_us() > until)
             return error_set(e, ERR_TIMEOUT, "no fresh rebuild worked within %u ms: %.150s: %.300s",

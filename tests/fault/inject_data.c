@@ -38,8 +38,15 @@ bool client_kill(struct injection *i)
     return succeeds(node_command(i, "CLIENT KILL TYPE normal"));
 }
 
+/* Who has the shards in memory does not miss them until he folds into them. */
+static void note_shards_hit(struct injection *i)
+{
+    i->world->shards_hit = world_generation(i->world);
+}
+
 bool flushall(struct injection *i)
 {
+    note_shards_hit(i);
     return succeeds(node_command(i, "FLUSHALL"));
 }
 
@@ -120,7 +127,31 @@ static bool pick_shard(struct injection *i)
         string = r != NULL && r->type == REDIS_REPLY_STATUS && strcmp(r->str, "string") == 0;
         freeReplyObject(r);
     }
+    note_shards_hit(i);
     return string;
+}
+
+/* *@arg: the number of the oldest generation. */
+static void look_at_shard(const char *name, void *arg)
+{
+    static const char before[] = "twinbloom:{" WORLD_FILTER ".";
+    uint64_t *oldest = arg, number = strtoull(name + strlen(before), NULL, 10);
+    *oldest = number < *oldest ? number : *oldest;
+}
+
+bool shards_may_be_hit(struct injection *i)
+{
+    struct client c;
+    struct error e;
+    uint64_t oldest = UINT64_MAX;
+    bool read = true;
+    for (unsigned k = 0; k < WORLD_NODES; k++) {
+        if (client_open(&c, i->world->redis[k].port, WORLD_REPLY_MS, &e) != ERR_OK)
+            return true;
+        read &= client_scan(&c, "twinbloom:{" WORLD_FILTER ".*.*.*}:*", look_at_shard, &oldest, &e) == ERR_OK;
+        client_close(&c);
+    }
+    return !read || oldest <= i->world->shards_hit;
 }
 
 bool shard_deleted(struct injection *i)
@@ -206,6 +237,7 @@ void redis_full_end(struct injection *i)
 
 bool redis_evict_begin(struct injection *i)
 {
+    note_shards_hit(i);
     redisReply *r = node_command(i, "INFO memory");
     const char *used = r != NULL && r->str != NULL ? strstr(r->str, "used_memory:") : NULL;
     uint64_t bytes = used != NULL ? strtoull(used + strlen("used_memory:"), NULL, 10) : 0;

@@ -190,7 +190,8 @@ bool everything_begin(struct injection *i)
     }
     if (one_in(i, 8))
         nap(i, &w->redis[fault_between(&i->state, 0, WORLD_NODES - 1)].process, "a node that ends");
-    clean = end_coordinators(i);
+    bool hit = shards_may_be_hit(i);
+    clean = end_coordinators(i) && !hit;
     await_naps();
     for (unsigned k = 0; k < WORLD_NODES; k++) {
         unsigned at = (first + k) % WORLD_NODES;

@@ -11,6 +11,9 @@ typedef void inject_end_fn(struct injection *i);
 void must_start(enum err err, const char *what, const struct error *e);
 /* Copy the name of any key at i->node that matches @pattern. False: there is no such key. */
 bool pick_key(struct injection *i, const char *pattern, char *out, size_t size);
+/* True if nodes have shards of a generation that was there when a fault took or changed shards: one may still
+ * be missing, or wrong. */
+bool shards_may_be_hit(struct injection *i);
 
 /* inject_process.c */
 inject_begin_fn kill_begin, end_begin, stop_begin, clock_begin;

@@ -60,8 +60,9 @@ struct world {
     int clock[WORLD_COORDINATORS_MAX]; /* file descriptors; 0: none */
     PGconn *db;                        /* a session of the superuser */
     char failed[200];                  /* what a fault has found that must not be; "": nothing */
-    unsigned unclean;                  /* how often a coordinator was asked to end and did not end cleanly */
-    struct client order;               /* the connection of the last rebuild that was ordered */
+    uint64_t shards_hit; /* the last generation when a fault had taken or changed shards; 0: none has */
+    unsigned unclean;    /* how often a coordinator was asked to end and did not end cleanly */
+    struct client order; /* the connection of the last rebuild that was ordered */
 };
 
 /* Everything runs, the table is there and empty, the filter is configured. */
@@ -100,6 +101,9 @@ void world_ignore_notice(void *arg, const char *message);
 bool world_sql(struct world *w, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* --- the filter --- */
+
+/* The number of the generation that was made last; 0: not known. */
+uint64_t world_generation(struct world *w);
 
 /* Order a rebuild, and do not wait for the answer. */
 void world_order_rebuild(struct world *w, unsigned i);
