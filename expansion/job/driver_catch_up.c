@@ -216,15 +216,12 @@ static enum err round_by_ids(struct driver *d, uint64_t *rows, struct error *e)
     size_t count = 0;
     struct table_mark *marks = calloc(d->record.marks_taken, sizeof(*marks));
     struct scan_range *ranges = calloc(tables, sizeof(*ranges));
-    enum err code = error_set(e, ERR_NOMEM, "out of memory");
-    if (marks == NULL || ranges == NULL)
-        goto out;
-    code = ranges_to_catch(d, marks, ranges, &count, e);
+    enum err code = marks == NULL || ranges == NULL ? error_set(e, ERR_NOMEM, "out of memory")
+                                                    : ranges_to_catch(d, marks, ranges, &count, e);
     if (code == ERR_OK)
         code = catch_ranges(d, ranges, count, &f, e);
     if (code == ERR_OK && count > 0)
         code = move_marks(d, marks, &f, e);
-out:
     free(marks);
     free(ranges);
     *rows = f.rows;

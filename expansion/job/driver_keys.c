@@ -130,7 +130,7 @@ static enum err open_client(struct driver *d, struct error *e)
  * metadata node may have gone back. */
 enum err driver_await_generation(struct driver *d, struct error *e)
 {
-    struct log_status *status = malloc(sizeof(*status));
+    SCOPED(scope_free) struct log_status *status = malloc(sizeof(*status));
     enum err code = ERR_OK;
     if (status == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
@@ -149,7 +149,6 @@ enum err driver_await_generation(struct driver *d, struct error *e)
         if (code == ERR_OK)
             code = open_client(d, e); /* it may have had an earlier filter of this name */
     }
-    free(status);
     return code;
 }
 
@@ -169,26 +168,24 @@ enum err driver_add_keys(struct driver *d, size_t count, const char *const *keys
             build_put(d->build, 0, hash_key(d->builder->seed, keys[i], lengths[i]));
         return code == ERR_OK ? build_page_end(d->build, 0, e) : code;
     }
-    uint8_t *answers = malloc(count + 1);
+    SCOPED(scope_free) uint8_t *answers = malloc(count + 1);
     if (answers == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = ask_client(d, true, count, keys, lengths, answers, e);
     for (size_t i = 0; i < count && code == ERR_OK; i++)
         *added += answers[i] == KEY_ADDED;
-    free(answers);
     return code;
 }
 
 static enum err check_apart(struct driver *d, size_t count, const char *const *keys, const size_t *lengths,
                             uint8_t *found, struct error *e)
 {
-    struct key_hash *hashes = malloc((count + 1) * sizeof(*hashes));
+    SCOPED(scope_free) struct key_hash *hashes = malloc((count + 1) * sizeof(*hashes));
     if (hashes == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < count; i++)
         hashes[i] = hash_key(d->builder->seed, keys[i], lengths[i]);
     enum err code = log_check(d->builder, hashes, count, found, e);
-    free(hashes);
     return driver_build_failed(d, code, e);
 }
 

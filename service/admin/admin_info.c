@@ -41,7 +41,7 @@ static enum err count(struct admin *a, const struct admin_call *call, uint64_t *
         keys[i] = (const char *)&random[i];
         lengths[i] = sizeof(random[i]);
     }
-    struct log_status *status = malloc(sizeof(*status));
+    SCOPED(scope_free) struct log_status *status = malloc(sizeof(*status));
     enum err code = status == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
     if (code == ERR_OK)
         code = key_client_open(&a->client, s->logs, &s->nodes, s->redis_timeout_ms, call->filter,
@@ -56,7 +56,6 @@ static enum err count(struct admin *a, const struct admin_call *call, uint64_t *
         if (!counts)
             clock_sleep_us(COUNT_AGAIN_US);
     }
-    free(status);
     return code;
 }
 

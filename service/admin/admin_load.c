@@ -45,11 +45,11 @@ static enum err refuse(struct load *l, const char *reply)
 static enum err ask_again(struct load *l, const uint8_t *there, struct error *e)
 {
     struct loading *g = &l->loading;
-    uint32_t *missing = malloc(((size_t)g->header.chunks + 1) * sizeof(*missing));
+    SCOPED(scope_free) uint32_t *missing = malloc(((size_t)g->header.chunks + 1) * sizeof(*missing));
     if (missing == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     size_t count = 0;
-    struct buffer shown = {0};
+    SCOPED(buffer_fini) struct buffer shown = {0};
     for (uint32_t i = 1; i <= g->header.chunks; i++)
         if (!there[i])
             missing[count++] = i;
@@ -59,24 +59,19 @@ static enum err ask_again(struct load *l, const uint8_t *there, struct error *e)
     if (code == ERR_OK && count > 0)
         code = error_set(e, ERR_LOST, "%zu chunks were lost: send again those of%s%s", count,
                          buffer_text(&shown), count > MISSING_SHOWN ? " ..." : "");
-    buffer_fini(&shown);
-    free(missing);
     return code;
 }
 
 static enum err all_there(struct load *l, struct error *e)
 {
     size_t chunks = l->loading.header.chunks;
-    uint8_t *there = calloc(chunks + 1, 1);
+    SCOPED(scope_free) uint8_t *there = calloc(chunks + 1, 1);
     if (there == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     for (size_t i = 1; i <= chunks; i++)
         there[i] = 1;
     enum err code = loading_look(l->f, &l->loading, there, e);
-    if (code == ERR_OK)
-        code = ask_again(l, there, e);
-    free(there);
-    return code;
+    return code == ERR_OK ? ask_again(l, there, e) : code;
 }
 
 static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
@@ -88,7 +83,7 @@ static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
     struct filter_naming naming = {.handle = l->f, .as_new = true};
     struct placement on;
     struct error ignored;
-    struct log_view *v = malloc(sizeof(*v));
+    SCOPED(scope_free) struct log_view *v = malloc(sizeof(*v));
     if (v == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     /* Loads under way count for nobody, so that other filters may have been made since this one began. */
@@ -104,7 +99,6 @@ static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
         code = placement_choose(&on, &a->service->nodes, "", e);
     if (code == ERR_OK)
         code = log_load_publish(&naming, g, &on, (uint32_t)a->config->shard_bytes, v, &work, e);
-    free(v);
     if (code != ERR_OK)
         return code;
     log_info("filter_loaded", "filter=%s capacity=%" PRIu64 " layers=%u memory_bytes=%" PRIu64,
@@ -139,7 +133,7 @@ static enum err go_on(struct load *l)
 /* Check the memory for each layer on top of earlier ones: they are made beside the stored chunks. */
 static enum err check_memory(struct load *l, struct error *e)
 {
-    struct plan_node *nodes = NULL;
+    SCOPED(scope_free) struct plan_node *nodes = NULL;
     unsigned count = 0;
     char warning[256];
     const struct dump_header *h = &l->loading.header;
@@ -156,19 +150,17 @@ static enum err check_memory(struct load *l, struct error *e)
         for (unsigned n = 0; n < count; n++)
             nodes[n].used += nodes[n].after;
     }
-    free(nodes);
     return code;
 }
 
 /* Take the header of a new dump: remains of another dump are deleted. */
 static enum err begin(struct load *l, const struct dump_header *h, const struct loading *before)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = sync_client_filter_command(l->a->redis, &l->f->names, "token", "INCR %b", &reply, l->e);
     if (code != ERR_OK)
         return code;
     uint64_t token = (uint64_t)reply->integer;
-    freeReplyObject(reply);
     l->loading = (struct loading){.dump = h->id, .incarnation = random_u64(), .header = *h};
     loading_shape(&l->loading.shape, h, &l->a->service->nodes, token);
     code = check_memory(l, l->e);
@@ -221,11 +213,10 @@ static enum err take_header(struct load *l)
     if (under_way && had->id == header.id && had->nonce == header.nonce) {
         code = loading_begin(l->f, &l->loading, l->e); /* renew its expiry */
     } else if (code == ERR_OK || code == ERR_NOT_FOUND || code == ERR_PARSE) {
-        struct loading *before = under_way ? malloc(sizeof(*before)) : NULL;
+        SCOPED(scope_free) struct loading *before = under_way ? malloc(sizeof(*before)) : NULL;
         if (before != NULL)
             *before = l->loading;
         code = begin(l, &header, before);
-        free(before);
     }
     return code == ERR_OK ? go_on(l) : code;
 }
@@ -366,7 +357,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const struct ad
     field_text(f, "state", code == ERR_NOT_FOUND ? "none" : l->done ? "done" : "loading");
     if (code == ERR_NOT_FOUND || l->done)
         return ERR_OK;
-    uint8_t *there = calloc((size_t)l->header.chunks + 1, 1);
+    SCOPED(scope_free) uint8_t *there = calloc((size_t)l->header.chunks + 1, 1);
     if (there == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     code = loading_arrived(&a->handle, l, there, e);
@@ -375,22 +366,18 @@ static enum err status_fields(struct fields *f, struct admin *a, const struct ad
         field_number(f, "arrived", l->arrived);
         missing_field(f, &l->header, there);
     }
-    free(there);
     return code;
 }
 
 enum err admin_load_status(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct loading *l = malloc(sizeof(*l));
+    SCOPED(scope_free) struct loading *l = malloc(sizeof(*l));
     if (l == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    struct fields f;
+    SCOPED(fields_drop) struct fields f;
     fields_begin(&f, r->protocol);
     enum err code = status_fields(&f, a, call, l, e);
-    free(l);
     if (code == ERR_OK)
         fields_end(&f, r);
-    else
-        fields_drop(&f);
     return code;
 }

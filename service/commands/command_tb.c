@@ -64,7 +64,7 @@ const char *command_take_job(const struct command_words *w, struct admin_call *c
 const char *command_take_request(const struct command_words *w, struct admin_call *call)
 {
     size_t i = 2;
-    struct buffer name = {0};
+    SCOPED(buffer_fini) struct buffer name = {0};
     if (w->command->value == WISH_THROTTLE) {
         if (!number_u64(w->a[i].bytes, w->a[i].length, &call->rows_per_second))
             return "RANGE ROWS is not a whole number";
@@ -76,7 +76,6 @@ const char *command_take_request(const struct command_words *w, struct admin_cal
         return "ERR syntax error";
     bool is_its = job_id_take(&name, &call->job, w->a[i + 1].bytes, w->a[i + 1].length) &&
                   name.length == call->filter_length && memcmp(name.data, call->filter, name.length) == 0;
-    buffer_fini(&name);
     return is_its ? NULL : "RANGE JOB is not the id of a job of this filter";
 }
 

@@ -242,7 +242,7 @@ enum err config_assign(struct config **out, const struct config *from, const str
 static void each_of(enum config_section section, const void *base, const struct config_item *item,
                     config_value_fn *fn, void *arg)
 {
-    struct buffer name = {0}, value = {0};
+    SCOPED(buffer_fini) struct buffer name = {0}, value = {0};
     for (size_t i = 0; i < config_key_count; i++) {
         const struct config_key *k = &config_keys[i];
         if (k->section != section)
@@ -253,8 +253,6 @@ static void each_of(enum config_section section, const void *base, const struct 
         config_key_format(k, base, &value);
         fn(arg, buffer_text(&name), find_bare(k->name) == k ? k->name : "", buffer_text(&value));
     }
-    buffer_fini(&name);
-    buffer_fini(&value);
 }
 
 void config_each(const struct config *c, config_value_fn *fn, void *arg)

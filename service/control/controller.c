@@ -328,7 +328,7 @@ static void look_at_all(struct controller *k)
     for (size_t i = 0; i < c->filter_count && !atomic_load(&k->service->stop); i++)
         (void)look(k, c->filter[i].name, strlen(c->filter[i].name));
     followers_end_round(k->o->followers, c);
-    redisReply *names = NULL;
+    SCOPED(scope_reply) redisReply *names = NULL;
     if (sync_client_command(k->redis, nodes_filters(sync_client_nodes(k->redis), c->prefix), &names, &e,
                             "SMEMBERS %s:filters", c->prefix) != ERR_OK)
         return;
@@ -336,7 +336,6 @@ static void look_at_all(struct controller *k)
     for (size_t i = 0; i < names->elements && !atomic_load(&k->service->stop); i++)
         if (config_find(c, names->element[i]->str, (size_t)names->element[i]->len) == NULL)
             (void)look(k, names->element[i]->str, (size_t)names->element[i]->len);
-    freeReplyObject(names);
     look_at_unlisted(k);
     filter_states_forget(k->service->watch, k->round);
 }

@@ -114,7 +114,7 @@ static int check_config(const struct config *config, const char *path)
 static int start(const struct config *config, const char *path)
 {
     struct error e = {.text = ""};
-    struct service *s = calloc(1, sizeof(*s));
+    SCOPED(scope_free) struct service *s = calloc(1, sizeof(*s));
     if (s == NULL)
         return EXIT_FAILURE;
     char host[32] = "host";
@@ -127,10 +127,8 @@ static int start(const struct config *config, const char *path)
     (void)snprintf(s->owner, sizeof(s->owner), "%s-%d-%08" PRIx32, host, (int)getpid(),
                    (uint32_t)random_u64());
     s->config = live_config_new(config);
-    if (s->config == NULL) {
-        free(s);
+    if (s->config == NULL)
         return EXIT_FAILURE;
-    }
     (void)pthread_mutex_init(&s->reloading, NULL);
     s->config_path = path;
     (void)snprintf(s->prefix, sizeof(s->prefix), "%s", config->prefix);
@@ -147,7 +145,6 @@ static int start(const struct config *config, const char *path)
         log_info("stopped", "uptime_seconds=%" PRIu64, (clock_mono_us() - s->started_us) / 1000000);
     live_config_free(s->config);
     (void)pthread_mutex_destroy(&s->reloading);
-    free(s);
     return code == ERR_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

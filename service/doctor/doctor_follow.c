@@ -196,7 +196,7 @@ void doctor_slots(struct doctor *d)
 {
     const struct config *c = d->o->config;
     struct connection *server = NULL;
-    redisReply *noted = NULL;
+    SCOPED(scope_reply) redisReply *noted = NULL;
     struct error e;
     char key[PREFIX_MAX + sizeof(":slots")];
     if (!d->has_postgres)
@@ -216,5 +216,4 @@ void doctor_slots(struct doctor *d)
             doctor_tell_error(d, DOCTOR_PROBLEM, "", &e, "");
         connection_close(server);
     }
-    freeReplyObject(noted);
 }
