@@ -68,13 +68,12 @@ static void keep(struct admin *a, const struct admin_call *call, uint64_t ms)
         if (a->shards->kept[i].until_us < to->until_us)
             to = &a->shards->kept[i];
     forget(to);
-    to->filter = malloc(call->filter_length + 1);
+    to->filter = buffer_copy(call->filter, call->filter_length);
     buffer_append(&to->reply, call->reply.data, call->reply.length);
     if (to->filter == NULL || buffer_failed(&to->reply)) {
         forget(to);
         return;
     }
-    memcpy(to->filter, call->filter, call->filter_length);
     to->length = call->filter_length;
     to->until_us = clock_mono_us() + ms * 1000;
 }

@@ -27,11 +27,8 @@ static const char *take_nodes(const struct argument *value, struct admin_call *c
     if (value->length == 0 || memchr(value->bytes, '\0', value->length) != NULL)
         return "RANGE NODES names no node";
     free(call->nodes);
-    call->nodes = calloc(1, value->length + 1);
-    if (call->nodes == NULL)
-        return "OOM out of memory";
-    memcpy(call->nodes, value->bytes, value->length);
-    return NULL;
+    call->nodes = buffer_copy(value->bytes, value->length);
+    return call->nodes == NULL ? "OOM out of memory" : NULL;
 }
 
 /* [CAPACITY n] [ERROR r] [NODES a,b] [HOLD] [DRYRUN] [FULL], as far as the command's value allows. */

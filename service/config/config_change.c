@@ -147,14 +147,9 @@ static char *plain_text(const char *bytes, size_t length, struct error *e)
             (void)error_set(e, ERR_CONFIG, "it holds a control character; remove it");
             return NULL;
         }
-    char *text = malloc(length + 1);
-    if (text == NULL) {
+    char *text = buffer_copy(bytes, length);
+    if (text == NULL)
         (void)error_set(e, ERR_NOMEM, "no memory");
-        return NULL;
-    }
-    if (length > 0)
-        memcpy(text, bytes, length);
-    text[length] = '\0';
     return text;
 }
 

@@ -201,15 +201,13 @@ void runner_options(struct driver_options *out, const struct service *s, const s
 static struct running_job *job_new(struct runner *r, const struct runner_job *job)
 {
     struct running_job *j = calloc(1, sizeof(*j));
-    if (j == NULL || (j->filter = malloc(job->filter_length + 1)) == NULL ||
+    if (j == NULL || (j->filter = buffer_copy(job->filter, job->filter_length)) == NULL ||
         (job->nodes != NULL && (j->nodes = strdup(job->nodes)) == NULL)) {
         if (j != NULL)
             free(j->filter);
         free(j);
         return NULL;
     }
-    memcpy(j->filter, job->filter, job->filter_length);
-    j->filter[job->filter_length] = '\0';
     j->runner = r;
     j->config = config_hold(job->config);
     (void)snprintf(j->reason, sizeof(j->reason), "%s", job->reason);
