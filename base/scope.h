@@ -3,6 +3,7 @@
 #define BASE_SCOPE_H
 /* What a function owns is released where its scope ends, on every way out:
  *     SCOPED(buffer_fini) struct buffer text = {0}; */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,4 +18,19 @@ static inline void scope_free(void *pointer)
     memcpy(&memory, pointer, sizeof(memory));
     free(memory);
 }
+
+static inline pthread_mutex_t *scope_lock(pthread_mutex_t *mutex)
+{
+    (void)pthread_mutex_lock(mutex);
+    return mutex;
+}
+
+static inline void scope_unlock(pthread_mutex_t **mutex)
+{
+    (void)pthread_mutex_unlock(*mutex);
+}
+
+/* Lock @mutex until the scope ends. */
+#define HOLD(mutex)                                                                                          \
+    SCOPED(scope_unlock) __attribute__((unused)) pthread_mutex_t *scope_held = scope_lock(mutex)
 #endif
