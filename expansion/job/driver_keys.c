@@ -130,12 +130,9 @@ static enum err open_client(struct driver *d, struct error *e)
  * metadata node may have gone back. */
 enum err driver_await_generation(struct driver *d, struct error *e)
 {
-    SCOPED(scope_free) struct log_status *status = malloc(sizeof(*status));
-    enum err code = ERR_OK;
-    if (status == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    code = open_client(d, e);
-    for (uint64_t looked_at = 0, now; code == ERR_OK && !is_read_here(d, status);) {
+    struct log_status status;
+    enum err code = open_client(d, e);
+    for (uint64_t looked_at = 0, now; code == ERR_OK && !is_read_here(d, &status);) {
         filters_look(d->o->logs, d->o->filter, d->o->filter_length);
         code = driver_nap(d, "this coordinator to load the new generation", e);
         now = clock_mono_us();
@@ -168,24 +165,26 @@ enum err driver_add_keys(struct driver *d, size_t count, const char *const *keys
             build_put(d->build, 0, hash_key(d->builder->seed, keys[i], lengths[i]));
         return code == ERR_OK ? build_page_end(d->build, 0, e) : code;
     }
-    SCOPED(scope_free) uint8_t *answers = malloc(count + 1);
+    uint8_t *answers = malloc(count + 1);
     if (answers == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = ask_client(d, true, count, keys, lengths, answers, e);
     for (size_t i = 0; i < count && code == ERR_OK; i++)
         *added += answers[i] == KEY_ADDED;
+    free(answers);
     return code;
 }
 
 static enum err check_apart(struct driver *d, size_t count, const char *const *keys, const size_t *lengths,
                             uint8_t *found, struct error *e)
 {
-    SCOPED(scope_free) struct key_hash *hashes = malloc((count + 1) * sizeof(*hashes));
+    struct key_hash *hashes = malloc((count + 1) * sizeof(*hashes));
     if (hashes == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < count; i++)
         hashes[i] = hash_key(d->builder->seed, keys[i], lengths[i]);
     enum err code = log_check(d->builder, hashes, count, found, e);
+    free(hashes);
     return driver_build_failed(d, code, e);
 }
 

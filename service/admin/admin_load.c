@@ -45,7 +45,7 @@ static enum err refuse(struct load *l, const char *reply)
 static enum err ask_again(struct load *l, const uint8_t *there, struct error *e)
 {
     struct loading *g = &l->loading;
-    SCOPED(scope_free) uint32_t *missing = malloc(((size_t)g->header.chunks + 1) * sizeof(*missing));
+    uint32_t *missing = malloc(((size_t)g->header.chunks + 1) * sizeof(*missing));
     if (missing == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     size_t count = 0;
@@ -59,19 +59,23 @@ static enum err ask_again(struct load *l, const uint8_t *there, struct error *e)
     if (code == ERR_OK && count > 0)
         code = error_set(e, ERR_LOST, "%zu chunks were lost: send again those of%s%s", count,
                          buffer_text(&shown), count > MISSING_SHOWN ? " ..." : "");
+    free(missing);
     return code;
 }
 
 static enum err all_there(struct load *l, struct error *e)
 {
     size_t chunks = l->loading.header.chunks;
-    SCOPED(scope_free) uint8_t *there = calloc(chunks + 1, 1);
+    uint8_t *there = calloc(chunks + 1, 1);
     if (there == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     for (size_t i = 1; i <= chunks; i++)
         there[i] = 1;
     enum err code = loading_look(l->f, &l->loading, there, e);
-    return code == ERR_OK ? ask_again(l, there, e) : code;
+    if (code == ERR_OK)
+        code = ask_again(l, there, e);
+    free(there);
+    return code;
 }
 
 static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
@@ -83,7 +87,7 @@ static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
     struct filter_naming naming = {.handle = l->f, .as_new = true};
     struct placement on;
     struct error ignored;
-    SCOPED(scope_free) struct log_view *v = malloc(sizeof(*v));
+    struct log_view *v = malloc(sizeof(*v));
     if (v == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     /* Loads under way count for nobody, so that other filters may have been made since this one began. */
@@ -99,6 +103,7 @@ static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
         code = placement_choose(&on, &a->service->nodes, "", e);
     if (code == ERR_OK)
         code = log_load_publish(&naming, g, &on, (uint32_t)a->config->shard_bytes, v, &work, e);
+    free(v);
     if (code != ERR_OK)
         return code;
     log_info("filter_loaded", "filter=%s capacity=%" PRIu64 " layers=%u memory_bytes=%" PRIu64,
@@ -213,10 +218,8 @@ static enum err take_header(struct load *l)
     if (under_way && had->id == header.id && had->nonce == header.nonce) {
         code = loading_begin(l->f, &l->loading, l->e); /* renew its expiry */
     } else if (code == ERR_OK || code == ERR_NOT_FOUND || code == ERR_PARSE) {
-        SCOPED(scope_free) struct loading *before = under_way ? malloc(sizeof(*before)) : NULL;
-        if (before != NULL)
-            *before = l->loading;
-        code = begin(l, &header, before);
+        const struct loading before = l->loading;
+        code = begin(l, &header, under_way ? &before : NULL);
     }
     return code == ERR_OK ? go_on(l) : code;
 }
@@ -357,7 +360,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const struct ad
     field_text(f, "state", code == ERR_NOT_FOUND ? "none" : l->done ? "done" : "loading");
     if (code == ERR_NOT_FOUND || l->done)
         return ERR_OK;
-    SCOPED(scope_free) uint8_t *there = calloc((size_t)l->header.chunks + 1, 1);
+    uint8_t *there = calloc((size_t)l->header.chunks + 1, 1);
     if (there == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     code = loading_arrived(&a->handle, l, there, e);
@@ -366,17 +369,16 @@ static enum err status_fields(struct fields *f, struct admin *a, const struct ad
         field_number(f, "arrived", l->arrived);
         missing_field(f, &l->header, there);
     }
+    free(there);
     return code;
 }
 
 enum err admin_load_status(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    SCOPED(scope_free) struct loading *l = malloc(sizeof(*l));
-    if (l == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
+    struct loading l;
     SCOPED(fields_drop) struct fields f;
     fields_begin(&f, r->protocol);
-    enum err code = status_fields(&f, a, call, l, e);
+    enum err code = status_fields(&f, a, call, &l, e);
     if (code == ERR_OK)
         fields_end(&f, r);
     return code;

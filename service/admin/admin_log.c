@@ -120,20 +120,17 @@ static void fold_fields(struct fields *f, struct admin *a, const struct log_fold
 void admin_log_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                       const struct filter_note *note, bool degraded)
 {
-    SCOPED(scope_free) struct log_status *s = calloc(1, sizeof(*s));
-    if (s == NULL)
-        return;
-    bool is_open = filters_status(a->service->logs, name, length, s);
+    struct log_status s = {0};
+    bool is_open = filters_status(a->service->logs, name, length, &s);
     const struct config_filter *c = config_find(a->config, name, length);
-    if (s->remedy == LOST_HEALED_BY_OPERATOR && c != NULL &&
-        c->table[0] != '\0') /* it was made without one */
-        s->remedy = LOST_HEALED_BY_BUILD;
-    health_fields(f, s, &a->view, note, degraded);
-    field_text(f, "log_state", is_open ? log_filter_state_name(s->state) : "unused");
+    if (s.remedy == LOST_HEALED_BY_OPERATOR && c != NULL && c->table[0] != '\0') /* it was made without one */
+        s.remedy = LOST_HEALED_BY_BUILD;
+    health_fields(f, &s, &a->view, note, degraded);
+    field_text(f, "log_state", is_open ? log_filter_state_name(s.state) : "unused");
     if (is_open) {
-        error_field(f, s);
-        memory_fields(f, s);
-        lane_fields(f, s);
+        error_field(f, &s);
+        memory_fields(f, &s);
+        lane_fields(f, &s);
     }
-    fold_fields(f, a, &s->folder);
+    fold_fields(f, a, &s.folder);
 }

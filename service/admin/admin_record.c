@@ -286,10 +286,8 @@ static enum err look(struct admin *a, uint64_t id, struct job *j, struct error *
 
 enum err admin_job(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    SCOPED(scope_free) struct job *j = calloc(1, sizeof(*j));
+    struct job *j = &(struct job){0};
     struct fields f;
-    if (j == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
     if (code == ERR_OK)
         code = look(a, call->job, j, e);

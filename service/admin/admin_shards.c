@@ -98,7 +98,7 @@ struct survey {
     bool in_memory; /* this coordinator holds the generation */
     unsigned layer;
     struct layer_map map; /* of that layer */
-    uint8_t *bytes;       /* LOG_SHARDS_RUN */
+    uint8_t bytes[LOG_SHARDS_RUN];
 };
 
 /* Limits the cells so that one shard of each cell, of all layers, fits into the sample. */
@@ -277,18 +277,19 @@ static enum err survey_filter(struct admin *a, struct admin_call *call, struct r
         return code;
     const struct generation *other = view_alternate(&a->view);
     bool two = other != NULL && other->built;
-    SCOPED(scope_free) struct survey *s = malloc(sizeof(*s));
-    SCOPED(scope_free) uint8_t *bytes = malloc(LOG_SHARDS_RUN);
-    if (s == NULL || bytes == NULL)
+    struct survey *s = calloc(1, sizeof(*s));
+    if (s == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    *s = (struct survey){
-        .a = a, .call = call, .bytes = bytes, .deadline_us = clock_mono_us() + (uint64_t)DEADLINE_MS * 1000};
+    s->a = a;
+    s->call = call;
+    s->deadline_us = clock_mono_us() + (uint64_t)DEADLINE_MS * 1000;
     SCOPED(fields_drop) struct fields both;
     fields_begin(&both, r->protocol);
     both.count = two ? 2 : 1;
     code = write_generation(&both.reply, s, view_current(&a->view), e);
     if (code == ERR_OK && two)
         code = write_generation(&both.reply, s, other, e);
+    free(s);
     if (code != ERR_OK)
         return code;
     fields_begin(&f, r->protocol);

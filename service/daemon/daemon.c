@@ -114,9 +114,7 @@ static int check_config(const struct config *config, const char *path)
 static int start(const struct config *config, const char *path)
 {
     struct error e = {.text = ""};
-    SCOPED(scope_free) struct service *s = calloc(1, sizeof(*s));
-    if (s == NULL)
-        return EXIT_FAILURE;
+    struct service *s = &(struct service){0};
     char host[32] = "host";
     (void)gethostname(host, sizeof(host) - 1);
     for (char *p = host; *p != '\0'; p++)

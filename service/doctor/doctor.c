@@ -146,9 +146,7 @@ int doctor_alone(const struct config *config, const char *version, FILE *to)
 {
     struct alone a = {.to = to};
     struct error e = {.text = ""};
-    SCOPED(scope_free) struct service *s = calloc(1, sizeof(*s));
-    if (s == NULL)
-        return EXIT_FAILURE;
+    struct service *s = &(struct service){0};
     s->redis_timeout_ms = (unsigned)config->redis_timeout_ms;
     if (service_reach_nodes(s, config, &e) == ERR_OK) {
         const struct doctor_options o = {config, &s->nodes, version, print, &a};

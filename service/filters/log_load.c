@@ -150,15 +150,17 @@ static enum err publish(struct copy *c, struct filter_naming *as, struct generat
 enum err log_load_publish(struct filter_naming *as, const struct loading *l, const struct placement *on,
                           uint32_t shard_bytes, struct log_view *out, const struct work *w, struct error *e)
 {
-    SCOPED(scope_free) struct copy *c = calloc(1, sizeof(*c));
-    SCOPED(scope_free) struct generation *shape = malloc(sizeof(*shape));
-    SCOPED(scope_free) uint8_t *bytes = malloc(BATCH_BYTES);
+    struct copy *c = calloc(1, sizeof(*c));
+    struct generation shape;
+    uint8_t *bytes = malloc(BATCH_BYTES);
     enum err code = ERR_NOMEM;
-    if (c != NULL && shape != NULL && bytes != NULL) {
+    if (c != NULL && bytes != NULL) {
         *c = (struct copy){.handle = as->handle, .load = l, .bytes = bytes};
-        code = publish(c, as, shape, on, shard_bytes, out, w, e);
+        code = publish(c, as, &shape, on, shard_bytes, out, w, e);
     } else {
         (void)error_set(e, ERR_NOMEM, "out of memory");
     }
+    free(bytes);
+    free(c);
     return code;
 }
