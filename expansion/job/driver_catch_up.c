@@ -230,7 +230,7 @@ static enum err round_by_ids(struct driver *d, uint64_t *rows, struct error *e)
  * taken, so they hold all of its rows. */
 enum err driver_sweep(struct driver *d, const char *horizon, driver_keys_fn *fn, void *arg, struct error *e)
 {
-    struct source *holder = NULL;
+    SCOPED(source_drop) struct source *holder = NULL;
     char snapshot[SOURCE_SNAPSHOT_MAX] = "";
     bool primary = d->sweeps_primary;
     enum err code = driver_snapshot(d, primary, &holder, snapshot, e);
@@ -248,7 +248,6 @@ enum err driver_sweep(struct driver *d, const char *horizon, driver_keys_fn *fn,
     /* Replay on a standby ends statements with old snapshots, and connections may lead to several standbys.
      */
     d->sweeps_primary = step_waits(code);
-    source_close(holder);
     return code;
 }
 

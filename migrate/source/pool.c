@@ -163,10 +163,8 @@ enum err pool_open(struct pool *p, struct source **out, const struct source_conf
     (*out)->pool = p;
     err = made ? note_server(p, (*out)->connection, &epoch, e) : ERR_OK;
     (*out)->epoch = epoch;
-    if (err != ERR_OK) {
-        source_close(*out);
-        *out = NULL;
-    }
+    if (err != ERR_OK)
+        source_drop(out);
     return err;
 }
 

@@ -360,8 +360,7 @@ static void *run(void *arg)
     r->running--;
     (void)pthread_cond_broadcast(&r->changed);
     (void)pthread_mutex_unlock(&r->lock);
-    source_close(me->source);
-    me->source = NULL;
+    source_drop(&me->source);
     return NULL;
 }
 

@@ -81,12 +81,11 @@ static enum err explain_sources(const struct config *config, const char *path, s
         const struct config_filter *f = &config->filter[i];
         if (f->table[0] == '\0')
             continue;
-        struct source *source = NULL;
+        SCOPED(source_drop) struct source *source = NULL;
         const struct source_config sc = sources_config(config, f);
         code = source_open(&source, &sc, (unsigned)config->postgres_timeout_ms, e);
         if (code == ERR_OK)
             code = explain(config, f, source, e);
-        source_close(source);
         if (code != ERR_OK)
             code = error_prefix(e, code, "%s:%u: [filter %s]", path, f->line, f->name);
     }

@@ -163,12 +163,11 @@ struct source *doctor_open_source(const struct doctor *d, const struct config_fi
 static void look_at_table(struct doctor *d, const struct config_filter *f)
 {
     struct error e;
-    struct source *source = doctor_open_source(d, f, &e);
+    SCOPED(source_drop) struct source *source = doctor_open_source(d, f, &e);
     if (source != NULL)
         tell_rows(d, source, f);
     else
         doctor_tell_error(d, DOCTOR_PROBLEM, f->name, &e, "");
-    source_close(source);
 }
 
 void doctor_tables(struct doctor *d)
