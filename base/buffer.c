@@ -57,6 +57,16 @@ void buffer_append(struct buffer *b, const void *bytes, size_t n)
     b->length += n;
 }
 
+char *buffer_copy(const char *bytes, size_t length)
+{
+    char *copy = malloc(length + 1);
+    if (copy != NULL && length > 0)
+        memcpy(copy, bytes, length);
+    if (copy != NULL)
+        copy[length] = '\0';
+    return copy;
+}
+
 void buffer_puts(struct buffer *b, const char *text)
 {
     buffer_append(b, text, strlen(text));

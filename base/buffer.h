@@ -36,4 +36,7 @@ const char *buffer_text(struct buffer *b);
 /* Append one Redis command (an array of bulk strings) of @argc arguments, NUL-terminated as by buffer_text().
  * @lengths NULL: the arguments are C strings. */
 void buffer_command(struct buffer *b, size_t argc, const char *const *argv, const size_t *lengths);
+
+/* A copy of @bytes, NUL-terminated, for free(); NULL: no memory. */
+char *buffer_copy(const char *bytes, size_t length);
 #endif

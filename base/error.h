@@ -4,6 +4,7 @@
 /* Errors: a code for the program, a text for people. A yes/no answer is a bool, never an enum err. */
 #include <stdarg.h>
 #include <stddef.h>
+#include "base/scope.h"
 
 #define MUST_CHECK __attribute__((warn_unused_result))
 #define UNUSED __attribute__((unused)) /* a parameter that the type of a function asks for */

@@ -94,10 +94,8 @@ static enum err open_fresh(struct follower *t, struct source **out, uint64_t *id
         code = identify(t, *out, identity, e);
     if (code == ERR_OK)
         code = source_check(*out, e);
-    if (code != ERR_OK) {
-        source_close(*out);
-        *out = NULL;
-    }
+    if (code != ERR_OK)
+        source_drop(out);
     return code;
 }
 
@@ -225,12 +223,10 @@ static void watch_slot(struct follower *t)
     struct error e = {.text = ""};
     if (t->mode != FOLLOWER_LOGICAL || !t->held || open_source(t, &e) != ERR_OK)
         return;
-    if (follower_feed_watch_slot(t, &e) == ERR_UNREACHABLE) {
-        source_close(t->source);
-        t->source = NULL;
-        return;
-    }
-    source_rest(t->source);
+    if (follower_feed_watch_slot(t, &e) == ERR_UNREACHABLE)
+        source_drop(&t->source);
+    else
+        source_rest(t->source);
 }
 
 static bool loses_source(enum err code)
@@ -294,12 +290,10 @@ void follower_run(const struct follower_options *options)
         if (ended == ERR_OK || follower_stops(t))
             continue;
         sync_client_forget(t->redis);
-        if (loses_source(ended)) {
-            source_close(t->source);
-            t->source = NULL;
-        } else if (t->source != NULL) {
+        if (loses_source(ended))
+            source_drop(&t->source);
+        else if (t->source != NULL)
             source_rest(t->source);
-        }
         if (clock_mono_us() - began > RETRY_MAX_US)
             pause = RETRY_MIN_US;
         tell(t, ended, &e);

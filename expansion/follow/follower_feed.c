@@ -161,15 +161,13 @@ static enum err claim_outbox(struct follower *t, struct error *e)
 static enum err table_state(struct follower *t, unsigned table, int64_t *out, struct error *e)
 {
     const char *columns[SOURCE_ID_COLUMNS_MAX];
-    struct buffer ids = {0};
+    SCOPED(buffer_fini) struct buffer ids = {0};
     unsigned count = source_id_columns(t->source, columns);
     for (unsigned i = 0; i < count; i++)
         buffer_printf(&ids, "%s%s", i == 0 ? "" : ",", columns[i]);
-    enum err code = buffer_failed(&ids) ? error_set(e, ERR_NOMEM, "out of memory")
-                                        : outbox_table_state(t->feed.outbox, source_table(t->source, table),
-                                                             buffer_text(&ids), out, e);
-    buffer_fini(&ids);
-    return code;
+    return buffer_failed(&ids) ? error_set(e, ERR_NOMEM, "out of memory")
+                               : outbox_table_state(t->feed.outbox, source_table(t->source, table),
+                                                    buffer_text(&ids), out, e);
 }
 
 static enum err open_outbox(struct follower *t, struct error *e)
@@ -329,16 +327,13 @@ static enum err keys_of_batch(struct follower *t, const struct feed_batch *batch
 
 static enum err add_batch(struct follower *t, const struct feed_batch *batch, struct error *e)
 {
-    struct buffer keys = {0};
+    SCOPED(buffer_fini) struct buffer keys = {0};
     enum err code = t->feed.stream == NULL
                         ? ERR_OK
                         : stream_await_visible(t->feed.stream, t->source, t->o->postgres_timeout_ms, e);
     if (code == ERR_OK)
         code = keys_of_batch(t, batch, &keys, e);
-    if (code == ERR_OK)
-        code = follower_add(t, &keys, e);
-    buffer_fini(&keys);
-    return code;
+    return code == ERR_OK ? follower_add(t, &keys, e) : code;
 }
 
 /* --- requests, lag --- */

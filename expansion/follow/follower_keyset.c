@@ -36,7 +36,7 @@ static void put_id(char out[SOURCE_ID_MAX], int64_t id)
 
 static enum err read_pages(struct follower *t, struct scan_range *range, struct error *e)
 {
-    struct buffer keys = {0};
+    SCOPED(buffer_fini) struct buffer keys = {0};
     const struct scan_options options = {
         .limit = PAGE_ROWS, .timeout_ms = t->o->postgres_timeout_ms, .row = follower_take_row, .arg = &keys};
     enum err code = ERR_OK;
@@ -52,7 +52,6 @@ static enum err read_pages(struct follower *t, struct scan_range *range, struct 
         if (code == ERR_OK)
             code = source_take(t->source, e);
     }
-    buffer_fini(&keys);
     return code;
 }
 

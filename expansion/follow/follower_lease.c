@@ -87,7 +87,7 @@ bool follower_covers(const struct follower_status *status, uint64_t rows)
 enum err follower_look(struct sync_client *l, const struct names *names, struct follower_status *out,
                        struct error *e)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     *out = (struct follower_status){.exists = false};
     enum err code = sync_client_filter_command(l, names, "tail",
                                                "HMGET %b owner state mode coverage error done", &reply, e);
@@ -101,7 +101,6 @@ enum err follower_look(struct sync_client *l, const struct names *names, struct 
     (void)snprintf(out->coverage, sizeof(out->coverage), "%s", text_of(reply, 3));
     (void)snprintf(out->error, sizeof(out->error), "%s", text_of(reply, 4));
     (void)number_u64(text_of(reply, 5), strlen(text_of(reply, 5)), &out->done);
-    freeReplyObject(reply);
     return ERR_OK;
 }
 

@@ -18,7 +18,7 @@ enum err follower_text_to_id(const char *text, int64_t *out, struct error *e)
 static enum err read_mark(struct sync_client *l, const struct names *names, const char *field, char *out,
                           size_t size, struct error *e)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     struct key_name name;
     names_filter_key(names, "marks", &name);
     enum err code = sync_client_command(l, sync_client_home(l, names), &reply, e, "HGET %b %s", name.text,
@@ -26,7 +26,6 @@ static enum err read_mark(struct sync_client *l, const struct names *names, cons
     if (code != ERR_OK)
         return code;
     (void)snprintf(out, size, "%s", reply->type == REDIS_REPLY_STRING ? reply->str : "");
-    freeReplyObject(reply);
     return ERR_OK;
 }
 
@@ -81,14 +80,13 @@ static enum err read_job(struct follower *t, struct record *r, bool *is_sound, s
  * a later generation has the rows of an earlier one. */
 static enum err mark_of_job(struct follower *t, unsigned i, bool *found, int64_t *out, struct error *e)
 {
-    struct record r;
+    SCOPED(record_fini) struct record r;
     bool ours = false;
     enum err code = read_job(t, &r, &ours, e);
     ours = ours && (r.generation <= t->view.slot[0].number || r.generation <= t->view.slot[1].number) &&
            r.tables_hash == source_tables_hash(t->source);
     if (ours && i < r.marks_taken && r.marks[i].low_water[0] != '\0')
         *found = follower_text_to_id(r.marks[i].low_water, out, NULL) == ERR_OK;
-    record_fini(&r);
     return code;
 }
 
@@ -112,11 +110,10 @@ enum err follower_mark_of_table(struct follower *t, unsigned i, bool *found, int
 /* The generation that is read was built by our `key` and `where`. */
 static enum err is_built_by_ours(struct follower *t, bool *out, struct error *e)
 {
-    struct record r;
+    SCOPED(record_fini) struct record r;
     enum err code = read_job(t, &r, out, e);
     *out =
         *out && r.generation <= view_current(&t->view)->number && r.keys_hash == source_keys_hash(t->source);
-    record_fini(&r);
     return code;
 }
 

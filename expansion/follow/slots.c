@@ -99,27 +99,24 @@ static bool is_named(const struct slots_options *o, const char *slot)
 static enum err still_unnamed(struct slots *s, const char *field, const char *value, bool *still,
                               struct error *e)
 {
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     enum err code =
         sync_client_command(s->redis, s->home, &r, e, "HGET %b %s", s->key.text, s->key.length, field);
     if (code != ERR_OK)
         return code;
     *still = r->type == REDIS_REPLY_STRING && strcmp(r->str, value) == 0;
-    freeReplyObject(r);
     return ERR_OK;
 }
 
 static enum err forget(struct slots *s, const char *field, const char *value, struct error *e)
 {
-    struct script_call call = {0};
+    SCOPED(script_fini) struct script_call call = {0};
     long long unused;
     script_begin(&call, embedded_slot_forget);
     script_key(&call, &s->key);
     script_text(&call, field);
     script_text(&call, value);
-    enum err code = script_run(&call, s->redis, s->home, &unused, e);
-    script_fini(&call);
-    return code;
+    return script_run(&call, s->redis, s->home, &unused, e);
 }
 
 static enum err drop(struct slots *s, const char *field, const char *value, const char *slot,
@@ -199,14 +196,13 @@ static enum err each(struct slots *s,
                      enum err (*fn)(struct slots *s, const char *field, const char *value, struct error *e),
                      size_t *count, struct error *e)
 {
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     enum err code = sync_client_command(s->redis, s->home, &r, e, "HGETALL %b", s->key.text, s->key.length);
     if (code != ERR_OK)
         return code;
     *count = r->elements / 2;
     for (size_t i = 0; i + 1 < r->elements && code == ERR_OK && !atomic_load(s->o->stop); i += 2)
         code = fn(s, r->element[i]->str, r->element[i + 1]->str, e);
-    freeReplyObject(r);
     return code;
 }
 

@@ -36,12 +36,11 @@ static void hand_over(struct sink *s, struct buffer *held)
 {
     const char *keys[BATCH];
     size_t lengths[BATCH], n, at = 0;
-    (void)pthread_mutex_lock(&s->lock);
+    HOLD(&s->lock);
     if (s->code == ERR_OK && buffer_failed(held))
         s->code = error_set(s->e, ERR_NOMEM, "out of memory for keys of the source");
     while (s->code == ERR_OK && (n = scan_kept_keys(held, &at, BATCH, keys, lengths)) > 0)
         s->code = s->fn(s->arg, n, keys, lengths, s->e);
-    (void)pthread_mutex_unlock(&s->lock);
     buffer_clear(held);
 }
 
@@ -57,10 +56,8 @@ static enum err on_page(void *arg, unsigned i, struct error *e)
 {
     struct sink *s = arg;
     hand_over(s, &s->held[i]);
-    (void)pthread_mutex_lock(&s->lock);
-    bool ends = s->code != ERR_OK;
-    (void)pthread_mutex_unlock(&s->lock);
-    return ends ? error_set(e, ERR_CANCELLED, "stopped") : ERR_OK;
+    HOLD(&s->lock);
+    return s->code != ERR_OK ? error_set(e, ERR_CANCELLED, "stopped") : ERR_OK;
 }
 
 /* The progress of a sweep: it finds few of the rows that it examines. */
@@ -98,7 +95,7 @@ static enum err look_after(struct driver *d, const struct readers_work *work, st
         struct readers_progress now;
         bool ended = driver_readers_ended(d, &ended_with, &why);
         readers_progress(d->readers, &now);
-        (void)pthread_mutex_lock(&s->lock);
+        HOLD(&s->lock);
         d->pace.rows += now.rows - seen;
         seen = now.rows;
         if (s->code == ERR_OK && ended && ended_with != ERR_OK)
@@ -106,10 +103,8 @@ static enum err look_after(struct driver *d, const struct readers_work *work, st
         if (s->code == ERR_OK && !ended)
             s->code = driver_poll(d, progress(d, work, text), s->e);
         driver_pace_readers(d);
-        enum err code = s->code;
-        (void)pthread_mutex_unlock(&s->lock);
-        if (ended || code != ERR_OK)
-            return code;
+        if (ended || s->code != ERR_OK)
+            return s->code;
     }
 }
 
@@ -216,15 +211,12 @@ static enum err round_by_ids(struct driver *d, uint64_t *rows, struct error *e)
     size_t count = 0;
     struct table_mark *marks = calloc(d->record.marks_taken, sizeof(*marks));
     struct scan_range *ranges = calloc(tables, sizeof(*ranges));
-    enum err code = error_set(e, ERR_NOMEM, "out of memory");
-    if (marks == NULL || ranges == NULL)
-        goto out;
-    code = ranges_to_catch(d, marks, ranges, &count, e);
+    enum err code = marks == NULL || ranges == NULL ? error_set(e, ERR_NOMEM, "out of memory")
+                                                    : ranges_to_catch(d, marks, ranges, &count, e);
     if (code == ERR_OK)
         code = catch_ranges(d, ranges, count, &f, e);
     if (code == ERR_OK && count > 0)
         code = move_marks(d, marks, &f, e);
-out:
     free(marks);
     free(ranges);
     *rows = f.rows;
@@ -238,7 +230,7 @@ out:
  * taken, so they hold all of its rows. */
 enum err driver_sweep(struct driver *d, const char *horizon, driver_keys_fn *fn, void *arg, struct error *e)
 {
-    struct source *holder = NULL;
+    SCOPED(source_drop) struct source *holder = NULL;
     char snapshot[SOURCE_SNAPSHOT_MAX] = "";
     bool primary = d->sweeps_primary;
     enum err code = driver_snapshot(d, primary, &holder, snapshot, e);
@@ -256,7 +248,6 @@ enum err driver_sweep(struct driver *d, const char *horizon, driver_keys_fn *fn,
     /* Replay on a standby ends statements with old snapshots, and connections may lead to several standbys.
      */
     d->sweeps_primary = step_waits(code);
-    source_close(holder);
     return code;
 }
 

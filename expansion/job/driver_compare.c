@@ -136,12 +136,11 @@ enum err driver_compare(struct driver *d, driver_keys_fn *missing, void *arg, st
 {
     enum err code = ERR_OK;
     for (bool ended = false; code == ERR_OK && !ended;) {
-        struct log_input in = {.resident = NULL};
+        SCOPED(log_input_fini) struct log_input in = {.resident = NULL};
         uint64_t seed;
         code = driver_input(d, &in, &seed, e);
         if (code == ERR_OK)
             code = driver_input_failed(d, compare_with(d, &in, seed, missing, arg, out, &ended, e), e);
-        log_input_fini(&in);
     }
     return code;
 }

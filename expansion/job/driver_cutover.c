@@ -171,7 +171,7 @@ enum err driver_grace(struct driver *d, struct error *e)
 static enum err move_lanes(struct driver *d, struct error *e)
 {
     enum { TRIES = 8 /* a process that meets a closed lane replaces it, too */ };
-    struct roll roll;
+    SCOPED(roll_fini) struct roll roll;
     uint8_t writer[LOG_WRITER_BYTES];
     random_id(writer);
     roll_init(&roll, d->redis, &d->handle.names, writer);
@@ -179,7 +179,6 @@ static enum err move_lanes(struct driver *d, struct error *e)
     for (unsigned i = 0; i < TRIES && code == ERR_FENCED; i++)
         if ((code = log_view_load(d->redis, &d->handle.names, &d->log_view, e)) == ERR_OK)
             code = roll_move_lanes(&roll, &d->log_view, e);
-    roll_fini(&roll);
     return code == ERR_FENCED ? error_prefix(e, ERR_TIMEOUT, "the lanes") : code;
 }
 

@@ -130,12 +130,9 @@ static enum err open_client(struct driver *d, struct error *e)
  * metadata node may have gone back. */
 enum err driver_await_generation(struct driver *d, struct error *e)
 {
-    struct log_status *status = malloc(sizeof(*status));
-    enum err code = ERR_OK;
-    if (status == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    code = open_client(d, e);
-    for (uint64_t looked_at = 0, now; code == ERR_OK && !is_read_here(d, status);) {
+    struct log_status status;
+    enum err code = open_client(d, e);
+    for (uint64_t looked_at = 0, now; code == ERR_OK && !is_read_here(d, &status);) {
         filters_look(d->o->logs, d->o->filter, d->o->filter_length);
         code = driver_nap(d, "this coordinator to load the new generation", e);
         now = clock_mono_us();
@@ -149,7 +146,6 @@ enum err driver_await_generation(struct driver *d, struct error *e)
         if (code == ERR_OK)
             code = open_client(d, e); /* it may have had an earlier filter of this name */
     }
-    free(status);
     return code;
 }
 

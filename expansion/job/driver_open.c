@@ -25,12 +25,11 @@ static enum err make_builder(struct driver *d, struct error *e)
  * scan has ended. */
 static enum err resume(struct driver *d, struct error *e)
 {
-    struct buffer rows = {0};
+    SCOPED(buffer_fini) struct buffer rows = {0}; /* the job's record has them, or an earlier state */
     struct record *r = &d->record;
     enum err code = make_builder(d, e);
     if (code == ERR_OK)
         code = builder_resume(d->builder, &rows, e);
-    buffer_fini(&rows); /* the job's record has them, or an earlier state */
     if (code != ERR_OK)
         return code;
     if (d->builder->anew || r->made != d->builder->shape.layers[0].token)

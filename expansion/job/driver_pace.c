@@ -43,8 +43,7 @@ static struct source *aside(struct driver *d)
 
 void driver_pace_end(struct driver *d)
 {
-    source_close(d->pace.source);
-    d->pace.source = NULL;
+    source_drop(&d->pace.source);
 }
 
 /* Negative: unknown. */

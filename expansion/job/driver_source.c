@@ -40,16 +40,13 @@ static enum err read_history(struct driver *d, struct source *s, struct source_h
 static enum err identify(struct driver *d, const char *newest, uint64_t *names,
                          struct source_history *history, struct error *e)
 {
-    struct source *fresh = NULL;
+    SCOPED(source_drop) struct source *fresh = NULL;
     enum err code = open_watched(d, &fresh, e);
     /* A sweep finds rows of a table that was rewritten. But positions in its old file are not valid in the
      * new one. */
     if (code == ERR_OK)
         code = source_identity(fresh, d->o->scan_blocks || !d->o->sweep, newest, names, e);
-    if (code == ERR_OK)
-        code = read_history(d, fresh, history, e);
-    source_close(fresh);
-    return code;
+    return code == ERR_OK ? read_history(d, fresh, history, e) : code;
 }
 
 enum err driver_identity(struct driver *d, const char *newest, uint64_t *out, struct error *e)
@@ -70,8 +67,7 @@ enum err driver_newest(struct driver *d, char out[SOURCE_HORIZON_MAX], struct er
 /* The next use opens the source again, wherever that leads. */
 static enum err changed(struct driver *d, struct error *e)
 {
-    source_close(d->source);
-    d->source = NULL;
+    source_drop(&d->source);
     d->history = (struct source_history){.hash = 0};
     return error_set(
         e, ERR_CHANGED,
@@ -115,28 +111,23 @@ enum err driver_source(struct driver *d, struct error *e)
         code = source_check(d->source, e);
     if (code == ERR_OK)
         code = compare_history(d, e);
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         driver_pace_begin(d);
-    } else {
-        source_close(d->source);
-        d->source = NULL;
-    }
+    else
+        source_drop(&d->source);
     return code;
 }
 
 void driver_source_leave(struct driver *d)
 {
     driver_pace_end(d);
-    source_close(d->source);
-    d->source = NULL;
+    source_drop(&d->source);
 }
 
 enum err driver_source_failed(struct driver *d, enum err code)
 {
-    if (step_waits(code)) {
-        source_close(d->source);
-        d->source = NULL;
-    }
+    if (step_waits(code))
+        source_drop(&d->source);
     return code;
 }
 
@@ -217,11 +208,9 @@ static enum err open_replayed(struct driver *d, bool primary, struct source **ou
 
 enum err driver_replayed(struct driver *d, struct error *e)
 {
-    struct source *standby = NULL;
-    enum err code = d->o->read_dsn[0] == '\0' ? source_barrier(d->source, d->barrier, e)
-                                              : open_replayed(d, false, &standby, e);
-    source_close(standby);
-    return code;
+    SCOPED(source_drop) struct source *standby = NULL;
+    return d->o->read_dsn[0] == '\0' ? source_barrier(d->source, d->barrier, e)
+                                     : open_replayed(d, false, &standby, e);
 }
 
 enum err driver_snapshot(struct driver *d, bool primary, struct source **out,
@@ -268,8 +257,7 @@ static enum err note_work(struct driver *d, struct error *e)
 enum err driver_settle(struct driver *d, struct error *e)
 {
     struct record *r = &d->record;
-    source_close(d->source); /* the names may stand for other tables now */
-    d->source = NULL;
+    source_drop(&d->source); /* the names may stand for other tables now */
     enum err code = driver_source(d, e);
     if (code == ERR_OK)
         code = driver_identity(d, "", &r->source, e);

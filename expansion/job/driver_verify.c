@@ -52,11 +52,9 @@ struct outcome {
 
 static void list(struct look *l, const char *key, size_t length)
 {
-    char *copy = l->listed_count == LISTED ? NULL : malloc(length + 1);
+    char *copy = l->listed_count == LISTED ? NULL : buffer_copy(key, length);
     if (copy == NULL)
         return;
-    memcpy(copy, key, length);
-    copy[length] = '\0';
     log_error("verify_key_missing", "filter=%s generation=%" PRIu64 " key=%s", log_quote(l->d->o->filter),
               driver_built(l->d)->number, log_quote(copy));
     l->listed_lengths[l->listed_count] = length;

@@ -30,7 +30,7 @@ static void figure(const redisReply *info, const char *name, uint64_t *out)
 
 enum err memory_of_node(struct sync_client *l, unsigned where, struct plan_node *out, struct error *e)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = sync_client_command(l, where, &reply, e, "INFO memory");
     if (code != ERR_OK)
         return code;
@@ -42,7 +42,6 @@ enum err memory_of_node(struct sync_client *l, unsigned where, struct plan_node 
     const char *policy = info_value(reply->str, reply->len, "maxmemory_policy", &length);
     (void)snprintf(out->policy, sizeof(out->policy), "%.*s", policy == NULL ? 0 : (int)length,
                    policy == NULL ? "" : policy);
-    freeReplyObject(reply);
     if (!out->known)
         return error_set(e, ERR_REFUSED, "Redis node %s: INFO memory has no used_memory",
                          sync_client_name(l, where));

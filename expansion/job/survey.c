@@ -21,17 +21,12 @@ static bool is_full(const struct driver_options *o, const struct generation *g, 
 enum err survey_nodes(const struct driver_options *o, struct sync_client *l, struct placement *on,
                       struct error *e)
 {
-    struct generation *g;
+    struct generation g = {0};
     enum err code = placement_choose(on, o->nodes, o->on_nodes, e);
     if (code != ERR_OK)
         return code;
-    g = calloc(1, sizeof(*g));
-    if (g == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    placement_pin(on, o->nodes, g);
-    code = members_knows(l, o->prefix, g, e);
-    free(g);
-    return code;
+    placement_pin(on, o->nodes, &g);
+    return members_knows(l, o->prefix, &g, e);
 }
 
 enum err survey_plan(const struct driver_options *o, const struct view *v, struct source *source,

@@ -9,7 +9,7 @@ extern const char embedded_control[];
 
 enum err record_load(struct handle *f, struct record *r, char broken[RECORD_FIELD_MAX], struct error *e)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     broken[0] = '\0';
     enum err code = sync_client_filter_command(f->redis, &f->names, "job", "HGETALL %b", &reply, e);
     if (code != ERR_OK)
@@ -22,7 +22,6 @@ enum err record_load(struct handle *f, struct record *r, char broken[RECORD_FIEL
     }
     if (broken[0] == '\0' && !checkpoint_is_sound(r))
         (void)snprintf(broken, RECORD_FIELD_MAX, "ranges");
-    freeReplyObject(reply);
     return ERR_OK;
 }
 
@@ -33,7 +32,7 @@ static bool is_one(const redisReply *r)
 
 enum err control_read(struct handle *f, struct control *out, struct error *e)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = sync_client_filter_command(
         f->redis, &f->names, "job", "HMGET %b abort hold rollback finish paused rows_per_second", &reply, e);
     if (code != ERR_OK)
@@ -49,32 +48,28 @@ enum err control_read(struct handle *f, struct control *out, struct error *e)
         if (rate->type == REDIS_REPLY_STRING)
             (void)number_u64(rate->str, (size_t)rate->len, &out->rows_per_second);
     }
-    freeReplyObject(reply);
     return ERR_OK;
 }
 
 enum err control_job(struct handle *f, uint64_t *id, struct error *e)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     *id = 0;
     enum err code = sync_client_filter_command(f->redis, &f->names, "job", "HGET %b id", &reply, e);
     if (code == ERR_OK && reply->type == REDIS_REPLY_STRING)
         (void)number_u64(reply->str, (size_t)reply->len, id);
-    if (code == ERR_OK)
-        freeReplyObject(reply);
     return code;
 }
 
 enum err control_unfinished(struct handle *f, uint64_t *id, struct error *e)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     *id = 0;
     enum err code = sync_client_filter_command(f->redis, &f->names, "view",
                                                "HMGET %b generation0 generation1", &reply, e);
     if (code != ERR_OK)
         return code;
     bool two = reply->elements == 2 && reply->element[0]->len > 0 && reply->element[1]->len > 0;
-    freeReplyObject(reply);
     return two ? control_job(f, id, e) : ERR_OK;
 }
 

@@ -93,7 +93,7 @@ static enum err take(struct mutex *m, const char *owner, uint64_t *left_ms, stru
     script_text(&m->call, unique);
     script_number(&m->call, m->lease_ms);
     enum err code = script_send(&m->call, m->redis, sync_client_home(m->redis, &m->names), e);
-    redisReply *reply = NULL;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     if (code == ERR_OK)
         code = sync_client_reply(m->redis, sync_client_home(m->redis, &m->names), &reply, e);
     if (code != ERR_OK)
@@ -111,7 +111,6 @@ static enum err take(struct mutex *m, const char *owner, uint64_t *left_ms, stru
         if (colon == NULL || !number_u64(colon + 1, strlen(colon + 1), &m->token))
             code = error_set(e, ERR_PARSE, "mutex: unexpected value %s", m->value);
     }
-    freeReplyObject(reply);
     return code;
 }
 
@@ -267,7 +266,7 @@ enum err mutex_read(struct sync_client *l, const struct names *names, struct mut
                     struct error *e)
 {
     enum { GONE = -2 };
-    redisReply *holder, *left;
+    SCOPED(scope_reply) redisReply *holder = NULL, *left = NULL;
     *out = (struct mutex_found){.value = ""};
     enum err code = sync_client_filter_command(l, names, "expansion_flag", holder_command, &holder, e);
     if (code != ERR_OK)
@@ -277,9 +276,7 @@ enum err mutex_read(struct sync_client *l, const struct names *names, struct mut
     if (code == ERR_OK && holder->type == REDIS_REPLY_STRING) {
         (void)snprintf(out->value, sizeof(out->value), "%s", left->integer == GONE ? "" : holder->str);
         out->left_ms = left->integer;
-        freeReplyObject(left);
     }
-    freeReplyObject(holder);
     return code;
 }
 

@@ -10,7 +10,7 @@ enum err timelines_look(struct sync_client *l, const char *prefix, const struct 
 {
     struct key_name key;
     uint64_t highest = 0;
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     key.length = (size_t)snprintf(key.text, sizeof(key.text), "%s:timelines", prefix);
     unsigned home = nodes_key(sync_client_nodes(l), key.text, key.length);
     enum err code = sync_client_command(l, home, &r, e, "HGET %b %" PRIu64, key.text, key.length, h->system);
@@ -18,7 +18,6 @@ enum err timelines_look(struct sync_client *l, const char *prefix, const struct 
         return code;
     if (r->type == REDIS_REPLY_STRING)
         (void)number_u64(r->str, r->len, &highest);
-    freeReplyObject(r);
     if (h->timeline < highest)
         return error_set(
             e, ERR_TIMEOUT,

@@ -23,7 +23,7 @@ static enum err take_piece(struct log_output *o, unsigned slot, uint32_t at, uin
 {
     struct fold *f = &o->builder->fold;
     uint32_t shard = o->slot[slot].shard;
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     enum err code = sync_client_reply(f->redis, fold_where(f, o->layer, shard), &r, e);
     if (code != ERR_OK)
         return code;
@@ -33,7 +33,6 @@ static enum err take_piece(struct log_output *o, unsigned slot, uint32_t at, uin
         code = error_set(e, ERR_LOST, "it is missing or truncated");
     else
         memcpy(o->had + at, r->str, length);
-    freeReplyObject(r);
     return code;
 }
 

@@ -132,12 +132,11 @@ static enum err failure(const struct spill *s, struct error *e)
 
 static void fail(struct spill *s, enum err code, const struct error *e)
 {
-    (void)pthread_mutex_lock(&s->failure_lock);
+    HOLD(&s->failure_lock);
     if (atomic_load(&s->failure) == ERR_OK) {
         s->text = *e;
         atomic_store(&s->failure, code);
     }
-    (void)pthread_mutex_unlock(&s->failure_lock);
 }
 
 /* --- writers --- */
@@ -163,9 +162,8 @@ static void write_out(struct spill_writer *w, uint32_t partition)
 void spill_put(struct spill_writer *w, uint32_t partition, struct key_hash h)
 {
     if (!w->in_page) {
-        (void)pthread_mutex_lock(&w->lock);
+        HOLD(&w->lock);
         w->in_page = true;
-        (void)pthread_mutex_unlock(&w->lock);
     }
     struct spill_chunk *chunk = buffer_at(w, partition);
     chunk->hashes[chunk->count++] = h;
@@ -188,10 +186,9 @@ static void go_over(struct spill_writer *w)
 
 enum err spill_page_end(struct spill_writer *w, struct error *e)
 {
-    (void)pthread_mutex_lock(&w->lock);
+    HOLD(&w->lock);
     go_over(w);
     w->in_page = false;
-    (void)pthread_mutex_unlock(&w->lock);
     return failure(w->spill, e);
 }
 
@@ -204,12 +201,10 @@ struct spill_file *spill_sealed(const struct spill *s)
 
 static bool has_gone_over(struct spill_writer *w)
 {
-    (void)pthread_mutex_lock(&w->lock);
+    HOLD(&w->lock);
     if (!w->in_page)
         go_over(w);
-    bool gone = w->round == atomic_load(&w->spill->round);
-    (void)pthread_mutex_unlock(&w->lock);
-    return gone;
+    return w->round == atomic_load(&w->spill->round);
 }
 
 static enum err wait_for(struct spill *s, unsigned writer, struct periodic *periodic, struct error *e)

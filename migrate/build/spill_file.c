@@ -153,7 +153,7 @@ static bool add_extent(struct spill_file *f, struct run *run)
 static bool reserve(struct spill_file *f, uint32_t partition, uint32_t bytes, uint64_t *offset)
 {
     struct run *run = &f->runs[partition];
-    (void)pthread_mutex_lock(&f->lock);
+    HOLD(&f->lock);
     bool room = run->last != NONE && f->extents[run->last].used + bytes <= SPILL_EXTENT_BYTES;
     bool done = room || add_extent(f, run);
     if (done) {
@@ -161,7 +161,6 @@ static bool reserve(struct spill_file *f, uint32_t partition, uint32_t bytes, ui
         *offset = extent_at(run->last) + extent->used;
         extent->used += bytes;
     }
-    (void)pthread_mutex_unlock(&f->lock);
     return done;
 }
 

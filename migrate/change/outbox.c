@@ -96,7 +96,7 @@ static enum err judge(const PGresult *r, struct error *e)
 
 static enum err check_outbox(struct outbox *o, struct error *e)
 {
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     enum err err = connection_run(o->connection, "outbox_table", SQL_BINDINGS({"oid", o->oid}), &r, e);
     if (err != ERR_OK)
         return err;
@@ -106,14 +106,13 @@ static enum err check_outbox(struct outbox *o, struct error *e)
         err = judge(r, e);
     if (err == ERR_OK)
         result_copy(o->name, sizeof(o->name), r, "name");
-    PQclear(r);
     return err;
 }
 
 static enum err check_triggers(struct outbox *o, const char *table, const char *oid, const char *ids,
                                int64_t *state, struct error *e)
 {
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     enum err err = connection_run(o->connection, "outbox_triggers",
                                   SQL_BINDINGS({"oid", oid}, {"outbox", o->oid}), &r, e);
     if (err != ERR_OK)
@@ -132,7 +131,6 @@ static enum err check_triggers(struct outbox *o, const char *table, const char *
             result_text(r, "name"), result_text(r, "ids"), ids);
     else if (!number_i64(result_text(r, "state"), strlen(result_text(r, "state")), state))
         err = error_set(e, ERR_PARSE, "the state of triggers was \"%s\"", result_text(r, "state"));
-    PQclear(r);
     return err;
 }
 
@@ -239,19 +237,17 @@ void outbox_close(struct outbox *o)
 static enum err run_taken(struct outbox *o, const char *name, size_t count, const char *limit, PGresult **out,
                           struct error *e)
 {
-    struct buffer taken = {0};
+    SCOPED(buffer_fini) struct buffer taken = {0};
     buffer_puts(&taken, "{"); /* the numbers of the first @count taken rows as an SQL array */
     for (size_t i = 0; i < count; i++)
         buffer_printf(&taken, "%s%lld", i == 0 ? "" : ",", (long long)o->taken[i].seq);
     buffer_puts(&taken, "}");
     const char *text = buffer_text(&taken);
-    enum err err = buffer_failed(&taken) ? error_set(e, ERR_NOMEM, "out of memory")
-                                         : run_open(o, name,
-                                                    SQL_BINDINGS({"outbox", o->name}, {"taken", text},
-                                                                 {"file", o->file}, {"limit", limit}),
-                                                    out, e);
-    buffer_fini(&taken);
-    return err;
+    return buffer_failed(&taken) ? error_set(e, ERR_NOMEM, "out of memory")
+                                 : run_open(o, name,
+                                            SQL_BINDINGS({"outbox", o->name}, {"taken", text},
+                                                         {"file", o->file}, {"limit", limit}),
+                                            out, e);
 }
 
 /* The maximum number of rows of the next batch. */
@@ -357,13 +353,12 @@ enum err outbox_confirm(struct outbox *o, uint64_t mark, struct error *e)
 
 enum err outbox_lag(struct outbox *o, double *seconds, struct error *e)
 {
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     enum err err = run_open(o, "outbox_lag", SQL_BINDINGS({"outbox", o->name}), &r, e);
     if (err != ERR_OK)
         return err;
     const char *text = result_text(r, "seconds");
     if (!number_double(text, strlen(text), seconds))
         err = error_set(e, ERR_PARSE, "outbox %s: its lag was \"%s\"", o->name, text);
-    PQclear(r);
     return err;
 }

@@ -87,11 +87,10 @@ static enum err create(struct stream *s, char lsn[LSN_TEXT], struct error *e)
     char command[160];
     (void)snprintf(command, sizeof(command),
                    "CREATE_REPLICATION_SLOT \"%s\" LOGICAL pgoutput (SNAPSHOT 'nothing')", s->options.slot);
-    PGresult *r = NULL;
+    SCOPED(scope_result) PGresult *r = NULL;
     enum err err = connection_command(s->connection, command, s->options.create_timeout_ms, &r, e);
     if (err == ERR_OK)
         result_copy(lsn, LSN_TEXT, r, "consistent_point");
-    PQclear(r);
     if (err == ERR_TIMEOUT)
         return error_prefix(e, err, "replication slot %s waits for transactions that are open",
                             s->options.slot);
@@ -146,17 +145,15 @@ static void put_quoted(struct buffer *out, const char *text)
 
 static enum err begin(struct stream *s, struct error *e)
 {
-    struct buffer command = {0};
+    SCOPED(buffer_fini) struct buffer command = {0};
     buffer_printf(&command,
                   "START_REPLICATION SLOT \"%s\" LOGICAL 0/0 (proto_version '1', publication_names ",
                   s->options.slot);
     put_quoted(&command, s->options.publication);
     buffer_puts(&command, ")");
-    enum err err = buffer_failed(&command) ? error_set(e, ERR_NOMEM, "out of memory")
-                                           : connection_command(s->connection, buffer_text(&command),
-                                                                s->options.timeout_ms, NULL, e);
-    buffer_fini(&command);
-    return err;
+    return buffer_failed(&command)
+               ? error_set(e, ERR_NOMEM, "out of memory")
+               : connection_command(s->connection, buffer_text(&command), s->options.timeout_ms, NULL, e);
 }
 
 /* Explain the server's refusal. */

@@ -28,7 +28,7 @@ static unsigned interval_for(const PGresult *r)
 
 enum err stream_check_server(struct stream *s, struct error *e)
 {
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     enum err err = connection_run(s->connection, "replication_check", NULL, &r, e);
     if (err != ERR_OK)
         return err;
@@ -43,14 +43,13 @@ enum err stream_check_server(struct stream *s, struct error *e)
         err = error_set(
             e, ERR_CONFIG,
             "wal_level is not logical; ALTER SYSTEM SET wal_level = logical, then restart Postgres");
-    PQclear(r);
     return err;
 }
 
 enum err stream_explain(const struct stream_options *options, enum err err, struct error *e)
 {
     struct connection *c = NULL;
-    PGresult *r = NULL;
+    SCOPED(scope_result) PGresult *r = NULL;
     bool answered = connection_open(&c, CONNECTION_SQL, options->dsn, options->application,
                                     options->timeout_ms, options->watch, NULL) == ERR_OK &&
                     connection_run(c, "replication_check", NULL, &r, NULL) == ERR_OK;
@@ -60,7 +59,6 @@ enum err stream_explain(const struct stream_options *options, enum err err, stru
     else if (answered && strcmp(result_text(r, "max_wal_senders"), "0") == 0)
         err = error_set(e, ERR_CONFIG,
                         "max_wal_senders is 0; ALTER SYSTEM SET max_wal_senders = 10, then restart Postgres");
-    PQclear(r);
     connection_close(c);
     return err;
 }
@@ -117,7 +115,7 @@ static enum err check_column(struct stream *s, size_t table, const char *column,
 {
     char oid[16];
     (void)snprintf(oid, sizeof(oid), "%" PRIu32, s->oids[table]);
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     enum err err = connection_run(
         s->connection, "publication_check",
         SQL_BINDINGS({"publication", s->options.publication}, {"oid", oid}, {"column", column}), &r, e);
@@ -127,10 +125,7 @@ static enum err check_column(struct stream *s, size_t table, const char *column,
         err = error_set(e, ERR_CONFIG, "table %s was dropped", s->options.tables[table].table);
     if (err == ERR_OK)
         err = judge_table(r, e);
-    if (err == ERR_OK)
-        err = judge_column(r, e);
-    PQclear(r);
-    return err;
+    return err == ERR_OK ? judge_column(r, e) : err;
 }
 
 enum err stream_check_publication(struct stream *s, struct error *e)

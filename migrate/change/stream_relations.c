@@ -69,7 +69,7 @@ static enum err load_relations(struct stream *s, struct connection *c, size_t ta
 {
     char oid[16];
     (void)snprintf(oid, sizeof(oid), "%" PRIu32, s->oids[table]);
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     enum err err = connection_run(c, "stream_relations", SQL_BINDINGS({"oid", oid}), &r, e);
     if (err != ERR_OK)
         return err;
@@ -79,7 +79,6 @@ static enum err load_relations(struct stream *s, struct connection *c, size_t ta
                   ? put_relation(s, relid, table, e)
                   : error_set(e, ERR_PARSE, "Postgres: an oid was \"%s\"", PQgetvalue(r, i, 0));
     }
-    PQclear(r);
     return err;
 }
 

@@ -26,7 +26,7 @@ static enum err read_number(const PGresult *r, const char *column, uint64_t *out
 
 enum err stream_slot_state(struct connection *c, const char *slot, struct stream_slot *out, struct error *e)
 {
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     enum err err = connection_run(c, "slot_state", SQL_BINDINGS({"slot", slot}), &r, e);
     if (err != ERR_OK)
         return err;
@@ -41,10 +41,7 @@ enum err stream_slot_state(struct connection *c, const char *slot, struct stream
     err = read_lsn(r, "restart_lsn", &out->restart_lsn, e);
     if (err == ERR_OK)
         err = read_lsn(r, "confirmed_flush_lsn", &out->confirmed_lsn, e);
-    if (err == ERR_OK)
-        err = read_number(r, "retained", &out->retained, e);
-    PQclear(r);
-    return err;
+    return err == ERR_OK ? read_number(r, "retained", &out->retained, e) : err;
 }
 
 enum err stream_refuse_lost(const char *slot, struct error *e)
@@ -86,7 +83,7 @@ enum err stream_slot_place(struct connection *c, char out[STREAM_PLACE_MAX], str
 
 enum err stream_await_visible(struct stream *s, struct source *source, unsigned timeout_ms, struct error *e)
 {
-    struct buffer list = {0};
+    SCOPED(buffer_fini) struct buffer list = {0};
     uint64_t ending = 0, deadline = clock_mono_us() + (uint64_t)timeout_ms * 1000;
     for (size_t i = 0; i < s->xid_count; i++)
         buffer_printf(&list, "%s%" PRIu32, i == 0 ? "{" : ",", s->xids[i]);
@@ -105,13 +102,12 @@ enum err stream_await_visible(struct stream *s, struct source *source, unsigned 
             err = stream_tend(s, e);
         clock_sleep_us(VISIBLE_NAP_US);
     }
-    buffer_fini(&list);
     return err;
 }
 
 enum err stream_server_lsn(struct source *source, uint64_t *lsn, struct error *e)
 {
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     uint64_t insert = 0;
     uint64_t block = 0;
     uint64_t segment = 0;
@@ -125,6 +121,5 @@ enum err stream_server_lsn(struct source *source, uint64_t *lsn, struct error *e
         err = read_number(r, "segment", &segment, e);
     if (err == ERR_OK)
         *lsn = lsn_record_end(insert, block, segment);
-    PQclear(r);
     return err;
 }

@@ -287,12 +287,10 @@ void connection_abandon(struct connection *c)
         c->broken = true;
         return;
     }
-    PGresult *result = NULL;
+    SCOPED(scope_result) PGresult *result = NULL;
     struct connection_wait wait = connection_wait_begin(DRAIN_MS, (struct source_watch){0});
     if (drop_lines(c, &wait, NULL) != ERR_OK || connection_collect(c, &wait, &result, NULL) != ERR_OK)
         c->broken = true;
-    else
-        PQclear(result);
 }
 
 /* After any error no statement is under way. */
@@ -311,24 +309,23 @@ static enum err receive(struct connection *c, unsigned timeout_ms, PGresult **ou
         return connection_lost(c, e);
     ExecStatusType status = PQresultStatus(result);
     if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && status != PGRES_COPY_BOTH)
-        return connection_failed(c, result, e);
-    if (out != NULL)
+        err = connection_failed(c, result, e);
+    if (err == ERR_OK && out != NULL)
         *out = result;
     else
         PQclear(result);
-    return ERR_OK;
+    return err;
 }
 
 static enum err run_with_parameters(struct connection *c, const char *name,
                                     const struct sql_binding *bindings, PGresult **out, struct error *e)
 {
-    struct buffer text = {0};
+    SCOPED(buffer_fini) struct buffer text = {0};
     struct sql_values values;
     enum err err = sql_render(name, bindings, &values, &text, e);
     if (err == ERR_OK && PQsendQueryParams(c->pg, buffer_text(&text), (int)values.count, NULL, values.text,
                                            NULL, NULL, 0) != 1)
         err = connection_lost(c, e);
-    buffer_fini(&text);
     return err == ERR_OK ? receive(c, c->timeout_ms, out, e) : err;
 }
 
@@ -348,12 +345,11 @@ static enum err run_with_literals(struct connection *c, const char *name, const 
             err =
                 error_set(e, ERR_CONFIG, "statement %s: a value is not text in the server's encoding", name);
     }
-    struct buffer text = {0};
+    SCOPED(buffer_fini) struct buffer text = {0};
     if (err == ERR_OK)
         err = sql_render(name, quoted, NULL, &text, e);
     if (err == ERR_OK)
         err = connection_command(c, buffer_text(&text), c->timeout_ms, out, e);
-    buffer_fini(&text);
     for (size_t i = 0; i < SQL_VALUES_MAX; i++)
         PQfreemem(literals[i]);
     return err;
@@ -371,11 +367,10 @@ enum err connection_run(struct connection *c, const char *name, const struct sql
 enum err connection_read(struct connection *c, const char *name, const struct sql_binding *bindings,
                          char *out, size_t size, struct error *e)
 {
-    PGresult *r = NULL;
+    SCOPED(scope_result) PGresult *r = NULL;
     enum err err = connection_run(c, name, bindings, &r, e);
     if (err == ERR_OK)
         (void)snprintf(out, size, "%s", PQntuples(r) > 0 ? PQgetvalue(r, 0, 0) : "");
-    PQclear(r);
     return err;
 }
 
@@ -445,8 +440,8 @@ enum err connection_resolve(struct connection *c, const char *table, char oid[CO
 /* If the server does not answer, send no cancel request: that would wait longer. */
 enum err connection_reset(struct connection *c, unsigned timeout_ms, struct error *e)
 {
-    struct buffer text = {0};
-    PGresult *result = NULL;
+    SCOPED(buffer_fini) struct buffer text = {0};
+    SCOPED(scope_result) PGresult *result = NULL;
     if (c->broken)
         return connection_refuse(e);
     enum err err = sql_render("session_reset", NULL, NULL, &text, e);
@@ -457,8 +452,6 @@ enum err connection_reset(struct connection *c, unsigned timeout_ms, struct erro
         err = connection_collect(c, &wait, &result, e);
     if (err == ERR_OK && (result == NULL || PQresultStatus(result) != PGRES_COMMAND_OK))
         err = error_set(e, ERR_REFUSED, "the session of a connection cannot be reset");
-    PQclear(result);
-    buffer_fini(&text);
     c->broken = c->broken || err != ERR_OK;
     return err;
 }

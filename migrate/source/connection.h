@@ -13,6 +13,12 @@
 
 enum { CONNECTION_OID_MAX = 16 };
 
+/* For SCOPED(). */
+static inline void scope_result(PGresult **r)
+{
+    PQclear(*r);
+}
+
 struct connection;
 
 /* What a connection speaks: SQL; or the replication protocol (replication=database), for

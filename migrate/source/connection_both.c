@@ -16,11 +16,10 @@ static enum err ended(struct connection *c, struct error *e)
 {
     struct connection_wait wait = connection_wait_begin(TELL_MS, (struct source_watch){0});
     enum err err = connection_wait_result(c, &wait, e);
-    PGresult *result = err == ERR_OK ? PQgetResult(c->pg) : NULL;
+    SCOPED(scope_result) PGresult *result = err == ERR_OK ? PQgetResult(c->pg) : NULL;
     if (result != NULL && PQresultStatus(result) == PGRES_FATAL_ERROR) {
         err = connection_failed(c, result, e);
     } else {
-        PQclear(result);
         c->state[0] = '\0';
         err = error_set(e, ERR_UNREACHABLE, "Postgres: the server ended the copy");
     }

@@ -11,11 +11,10 @@ enum err connection_copy(struct connection *c, const char *name, const struct sq
     if (c->broken)
         return connection_refuse(e);
     c->copy = connection_wait_begin(c->timeout_ms, c->watch);
-    struct buffer text = {0};
+    SCOPED(buffer_fini) struct buffer text = {0};
     enum err err = sql_render(name, bindings, NULL, &text, e);
     if (err == ERR_OK && (PQsendQuery(c->pg, buffer_text(&text)) != 1 || PQflush(c->pg) < 0))
         err = connection_lost(c, e);
-    buffer_fini(&text);
     return err;
 }
 
@@ -24,12 +23,11 @@ static enum err begin_lines(struct connection *c, struct connection_wait *wait, 
     enum err err = connection_wait_result(c, wait, e);
     if (err != ERR_OK)
         return err;
-    PGresult *result = PQgetResult(c->pg);
+    SCOPED(scope_result) PGresult *result = PQgetResult(c->pg);
     if (result == NULL)
         return connection_lost(c, e);
     if (PQresultStatus(result) != PGRES_COPY_OUT)
         return connection_failed(c, result, e);
-    PQclear(result);
     c->copies = true;
     return ERR_OK;
 }
@@ -38,7 +36,7 @@ static enum err begin_lines(struct connection *c, struct connection_wait *wait, 
 static enum err end_lines(struct connection *c, struct connection_wait *wait, struct error *e)
 {
     c->copies = false;
-    PGresult *result;
+    SCOPED(scope_result) PGresult *result = NULL;
     enum err err = connection_collect(c, wait, &result, e);
     if (err != ERR_OK)
         return err;
@@ -46,7 +44,6 @@ static enum err end_lines(struct connection *c, struct connection_wait *wait, st
         return connection_lost(c, e);
     if (PQresultStatus(result) != PGRES_COMMAND_OK)
         return connection_failed(c, result, e);
-    PQclear(result);
     return ERR_OK;
 }
 

@@ -45,8 +45,8 @@ MUST_CHECK enum err connection_collect(struct connection *c, struct connection_w
 /* Mark the connection as lost: ERR_UNREACHABLE with libpq's text. */
 enum err connection_lost(struct connection *c, struct error *e);
 
-/* The error in @result, which is cleared. */
-enum err connection_failed(struct connection *c, PGresult *result, struct error *e);
+/* The error in @result. */
+enum err connection_failed(struct connection *c, const PGresult *result, struct error *e);
 
 /* The error of every call on a lost connection. */
 enum err connection_refuse(struct error *e);

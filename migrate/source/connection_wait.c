@@ -68,7 +68,7 @@ static bool may_be_repeated(const char *state)
     return strlen(class) == 2 && strstr(classes, class) != NULL && strcmp(state, "42601") != 0;
 }
 
-enum err connection_failed(struct connection *c, PGresult *result, struct error *e)
+enum err connection_failed(struct connection *c, const PGresult *result, struct error *e)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
@@ -82,7 +82,6 @@ enum err connection_failed(struct connection *c, PGresult *result, struct error 
                        strcmp(state, "42601") == 0 ? "syntax error" : "the statement failed", state);
     else
         clean_text(c, message == NULL ? PQresultErrorMessage(result) : message, text, sizeof(text));
-    PQclear(result);
     if (err == ERR_UNREACHABLE)
         c->broken = true;
     return error_set(e, err, "Postgres: %s", text[0] == '\0' ? "no result" : text);

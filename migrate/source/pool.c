@@ -88,7 +88,7 @@ static enum err take(struct pool *p, struct source_watch watch, struct connectio
     struct waiter me;
     *out = NULL;
     *epoch = 0;
-    (void)pthread_mutex_lock(&p->lock);
+    HOLD(&p->lock);
     TAILQ_INSERT_TAIL(&p->queue, &me, link);
     enum err err = await_turn(p, &me, watch, e);
     TAILQ_REMOVE(&p->queue, &me, link);
@@ -99,7 +99,6 @@ static enum err take(struct pool *p, struct source_watch watch, struct connectio
     } else if (err == ERR_OK) {
         p->open++;
     }
-    (void)pthread_mutex_unlock(&p->lock);
     if (*out != NULL)
         connection_set_watch(*out, watch);
     return err;
@@ -127,7 +126,7 @@ static enum err note_server(struct pool *p, struct connection *c, uint64_t *epoc
     enum err err = connection_read(c, "server_life", NULL, server, sizeof(server), e);
     if (err != ERR_OK)
         return err;
-    (void)pthread_mutex_lock(&p->lock);
+    HOLD(&p->lock);
     if (strcmp(p->server, server) != 0) {
         memcpy(p->server, server, sizeof(server));
         p->epoch++;
@@ -135,7 +134,6 @@ static enum err note_server(struct pool *p, struct connection *c, uint64_t *epoc
         (void)pthread_cond_broadcast(&p->changed);
     }
     *epoch = p->epoch;
-    (void)pthread_mutex_unlock(&p->lock);
     return ERR_OK;
 }
 
@@ -165,10 +163,8 @@ enum err pool_open(struct pool *p, struct source **out, const struct source_conf
     (*out)->pool = p;
     err = made ? note_server(p, (*out)->connection, &epoch, e) : ERR_OK;
     (*out)->epoch = epoch;
-    if (err != ERR_OK) {
-        source_close(*out);
-        *out = NULL;
-    }
+    if (err != ERR_OK)
+        source_drop(out);
     return err;
 }
 
@@ -211,8 +207,7 @@ void pool_leave(struct source *s)
         give_back(p, NULL, 0);
     }
     source_rest(s);
-    (void)pthread_mutex_lock(&p->lock);
+    HOLD(&p->lock);
     if (--p->sources == 0)
         close_idle(p);
-    (void)pthread_mutex_unlock(&p->lock);
 }

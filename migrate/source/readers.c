@@ -325,7 +325,7 @@ static enum err open_source(struct reader *me, bool *others_read, struct error *
     struct readers *r = me->all;
     const struct source_watch w = {watch, me};
     enum err code = source_open_another(&me->source, r->o.source, r->o.dsn, "twinbloom reader", w, e);
-    (void)pthread_mutex_lock(&r->lock);
+    HOLD(&r->lock);
     r->opening--;
     r->opened += code == ERR_OK;
     (void)pthread_cond_broadcast(&r->changed);
@@ -336,7 +336,6 @@ static enum err open_source(struct reader *me, bool *others_read, struct error *
         r->left_out++;
         r->why_left_out = *e;
     }
-    (void)pthread_mutex_unlock(&r->lock);
     return code;
 }
 
@@ -361,8 +360,7 @@ static void *run(void *arg)
     r->running--;
     (void)pthread_cond_broadcast(&r->changed);
     (void)pthread_mutex_unlock(&r->lock);
-    source_close(me->source);
-    me->source = NULL;
+    source_drop(&me->source);
     return NULL;
 }
 
@@ -438,30 +436,27 @@ void readers_stop(struct readers *r)
 
 bool readers_ended(struct readers *r, unsigned wait_ms, enum err *code, struct error *e)
 {
-    (void)pthread_mutex_lock(&r->lock);
+    HOLD(&r->lock);
     if (r->running > 0 && wait_ms > 0)
         wait_for_change(r, wait_ms);
     bool ended = r->running == 0;
     *code = r->code;
     if (ended && r->code != ERR_OK)
         *code = error_set(e, r->code, "%s", r->error.text);
-    (void)pthread_mutex_unlock(&r->lock);
     return ended;
 }
 
 void readers_progress(struct readers *r, struct readers_progress *out)
 {
-    (void)pthread_mutex_lock(&r->lock);
+    HOLD(&r->lock);
     *out = r->progress;
-    (void)pthread_mutex_unlock(&r->lock);
 }
 
 unsigned readers_left_out(struct readers *r, struct error *why)
 {
-    (void)pthread_mutex_lock(&r->lock);
+    HOLD(&r->lock);
     unsigned count = r->left_out;
     *why = r->why_left_out;
-    (void)pthread_mutex_unlock(&r->lock);
     return count;
 }
 
@@ -469,41 +464,36 @@ size_t readers_left(struct readers *r, unsigned *next_table, struct scan_range r
                     struct readers_progress *done)
 {
     size_t n = 0;
-    (void)pthread_mutex_lock(&r->lock);
+    HOLD(&r->lock);
     if (done != NULL)
         *done = r->progress;
     *next_table = r->next_table;
     for (size_t i = 0; i < READERS_RANGES_MAX; i++)
         if (r->ranges[i].state != FREE)
             ranges[n++] = r->ranges[i].at;
-    (void)pthread_mutex_unlock(&r->lock);
     return n;
 }
 
 void readers_pace(struct readers *r, double rows_per_second, unsigned at_once)
 {
-    (void)pthread_mutex_lock(&r->lock);
+    HOLD(&r->lock);
     if (rows_per_second != r->rate)
         r->allowed_us = clock_mono_us();
     r->rate = rows_per_second;
     r->at_once = at_once == 0 ? UINT_MAX : at_once;
     (void)pthread_cond_broadcast(&r->changed);
-    (void)pthread_mutex_unlock(&r->lock);
 }
 
 bool readers_rest(struct readers *r)
 {
-    (void)pthread_mutex_lock(&r->lock);
+    HOLD(&r->lock);
     r->resting = true;
-    bool rest = r->in_page == 0;
-    (void)pthread_mutex_unlock(&r->lock);
-    return rest;
+    return r->in_page == 0;
 }
 
 void readers_go_on(struct readers *r)
 {
-    (void)pthread_mutex_lock(&r->lock);
+    HOLD(&r->lock);
     r->resting = false;
     (void)pthread_cond_broadcast(&r->changed);
-    (void)pthread_mutex_unlock(&r->lock);
 }

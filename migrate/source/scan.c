@@ -144,7 +144,7 @@ static enum err page_by_id(struct source *s, struct scan_range *r, const struct 
 {
     struct lines l = lines_of(s, r->table, s->id_columns, o->timeout_ms, o->row, o->arg);
     const struct source_table *t = &s->tables[r->table];
-    struct buffer after = {0}, upto = {0};
+    SCOPED(buffer_fini) struct buffer after = {0}, upto = {0};
     char limit[24];
     source_put_bound(&after, t, ">", r->after);
     source_put_bound(&upto, t, "<=", r->upto);
@@ -152,8 +152,6 @@ static enum err page_by_id(struct source *s, struct scan_range *r, const struct 
     enum err err = read_lines(
         &l, r->table, "page",
         SQL_BINDINGS({"after", buffer_text(&after)}, {"upto", buffer_text(&upto)}, {"limit", limit}), e);
-    buffer_fini(&after);
-    buffer_fini(&upto);
     if (err != ERR_OK)
         return error_prefix(e, err, "table %s: a page of rows could not be read", t->name);
     *rows = l.count;
@@ -247,7 +245,7 @@ enum err scan_keys_of(struct source *s, unsigned table, const char *const *ids, 
     enum err err = source_ready(s, e);
     if (count == 0 || err != ERR_OK)
         return err;
-    struct buffer list = {0};
+    SCOPED(buffer_fini) struct buffer list = {0};
     for (size_t i = 0; i < count; i++) {
         buffer_puts(&list, i == 0 ? "(" : ", (");
         source_put_literals(&list, ids[i]);
@@ -255,10 +253,8 @@ enum err scan_keys_of(struct source *s, unsigned table, const char *const *ids, 
     }
     struct lines l = lines_of(s, table, 0, o->timeout_ms, o->row, o->arg);
     const char *text = buffer_text(&list);
-    err = buffer_failed(&list) ? error_set(e, ERR_NOMEM, "out of memory")
-                               : read_lines(&l, table, "keys_of", SQL_BINDINGS({"ids", text}), e);
-    buffer_fini(&list);
-    return err;
+    return buffer_failed(&list) ? error_set(e, ERR_NOMEM, "out of memory")
+                                : read_lines(&l, table, "keys_of", SQL_BINDINGS({"ids", text}), e);
 }
 
 void scan_keep_key(struct buffer *keys, const char *key, size_t length)

@@ -202,7 +202,7 @@ enum err source_identity(struct source *s, bool files, const char *newest, uint6
     enum err err = source_ready(s, e);
     uint64_t hash = err == ERR_OK ? source_tables_hash(s) ^ source_keys_hash(s) : 0;
     for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++) {
-        PGresult *r = NULL;
+        SCOPED(scope_result) PGresult *r = NULL;
         err =
             source_run(s, i, "identity", SQL_BINDINGS({"oid", s->tables[i].oid}, {"newest", newest}), &r, e);
         if (err == ERR_OK && PQntuples(r) == 0)
@@ -211,7 +211,6 @@ enum err source_identity(struct source *s, bool files, const char *newest, uint6
             const char *text = PQgetvalue(r, 0, column);
             hash = XXH3_64bits_withSeed(text, strlen(text), hash);
         }
-        PQclear(r);
     }
     *out = hash;
     return err;
@@ -292,7 +291,7 @@ enum err source_barrier(struct source *s, char out[SOURCE_BARRIER_MAX], struct e
 enum err source_has_replayed(struct source *s, const char *barrier, struct source_replay *out,
                              struct error *e)
 {
-    PGresult *r = NULL;
+    SCOPED(scope_result) PGresult *r = NULL;
     *out = (struct source_replay){.there = false};
     enum err err = source_ready(s, e);
     if (err == ERR_OK)
@@ -302,7 +301,6 @@ enum err source_has_replayed(struct source *s, const char *barrier, struct sourc
         out->foreign = PQgetvalue(r, 0, 1)[0] == 't';
         out->there = out->why[0] == '\0';
     }
-    PQclear(r);
     return err;
 }
 

@@ -54,6 +54,12 @@ MUST_CHECK enum err source_open(struct source **out, const struct source_config 
 MUST_CHECK enum err source_open_another(struct source **out, const struct source *s, const char *dsn,
                                         const char *application, struct source_watch watch, struct error *e);
 void source_close(struct source *s);
+/* Close the source that *@s is, if it is one; *@s is NULL then. */
+static inline void source_drop(struct source **s)
+{
+    source_close(*s);
+    *s = NULL;
+}
 
 /* Its connection, for functions that are not about a table (migrate/change/stream.h). The source owns it. */
 struct connection *source_connection(const struct source *s);

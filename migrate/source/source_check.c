@@ -112,10 +112,10 @@ static void put_columns(const struct source *s, const struct source_table *t, bo
 static enum err check_index(struct source *s, unsigned table, struct error *e)
 {
     const struct source_table *t = &s->tables[table];
-    struct buffer array = {0}, columns = {0};
+    SCOPED(buffer_fini) struct buffer array = {0}, columns = {0};
     put_columns(s, t, true, &array);
     put_columns(s, t, false, &columns);
-    PGresult *r = NULL;
+    SCOPED(scope_result) PGresult *r = NULL;
     enum err err = source_run(s, table, "unique_index",
                               SQL_BINDINGS({"oid", t->oid}, {"columns", buffer_text(&array)}), &r, e);
     if (err == ERR_OK) {
@@ -132,9 +132,6 @@ static enum err check_index(struct source *s, unsigned table, struct error *e)
             err = error_set(e, ERR_CONFIG, "table %s: index %s is not valid; REINDEX INDEX CONCURRENTLY %s",
                             t->name, name, name);
     }
-    PQclear(r);
-    buffer_fini(&array);
-    buffer_fini(&columns);
     return err;
 }
 
@@ -164,13 +161,13 @@ static bool sorts(const char *plan)
 static enum err check_plan(struct source *s, unsigned table, struct error *e)
 {
     char id[SOURCE_ID_MAX];
-    struct buffer after = {0};
+    SCOPED(buffer_fini) struct buffer after = {0};
     enum err err = source_last_id(s, table, id, e);
     if (err != ERR_OK)
         return err;
     bool empty = id[0] == '\0'; /* a sort of no rows is harmless, but the key may be wrong */
     source_put_bound(&after, &s->tables[table], "<=", id);
-    PGresult *r = NULL;
+    SCOPED(scope_result) PGresult *r = NULL;
     err =
         source_run(s, table, "page_plan",
                    SQL_BINDINGS({"after", buffer_text(&after)}, {"upto", "true"}, {"limit", "10000"}), &r, e);
@@ -180,8 +177,6 @@ static enum err check_plan(struct source *s, unsigned table, struct error *e)
             "table %s: a page by %s would be sorted; the index on it is not used for its order (is it of the "
             "column's collation?); REINDEX, or CREATE UNIQUE INDEX CONCURRENTLY ON %s (%s)",
             s->tables[table].name, s->id_text, s->tables[table].name, s->id_text);
-    PQclear(r);
-    buffer_fini(&after);
     return err;
 }
 

@@ -106,7 +106,7 @@ static enum err add_pattern(struct source *s, const char *pattern, struct error 
     }
     if (*end == '.')
         return error_set(e, ERR_CONFIG, "%s has more than a schema and a name; correct `table`", pattern);
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     enum err err = connection_run(s->connection, "tables_like",
                                   SQL_BINDINGS({"pattern", name}, {"schema", schema}), &r, e);
     if (err != ERR_OK)
@@ -116,7 +116,6 @@ static enum err add_pattern(struct source *s, const char *pattern, struct error 
                         pattern);
     for (int i = 0; i < PQntuples(r) && err == ERR_OK; i++)
         err = add_name(s, PQgetvalue(r, i, 0), e);
-    PQclear(r);
     return err;
 }
 
@@ -144,7 +143,7 @@ enum err source_set_up(struct source *s, struct error *e)
 
 static enum err read_table(struct source *s, unsigned table, struct error *e)
 {
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     struct source_table *t = &s->tables[table];
     enum err err = source_run(s, table, "source_table", SQL_BINDINGS({"oid", t->oid}), &r, e);
     if (err != ERR_OK)
@@ -162,7 +161,6 @@ static enum err read_table(struct source *s, unsigned table, struct error *e)
     } else {
         err = error_set(e, ERR_CONFIG, "a table of `table` was dropped");
     }
-    PQclear(r);
     return err;
 }
 
@@ -170,7 +168,7 @@ static enum err read_table(struct source *s, unsigned table, struct error *e)
 static enum err read_column(struct source *s, unsigned table, const char *name, struct source_column *out,
                             struct error *e)
 {
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     enum err err = source_run(s, table, "source_columns",
                               SQL_BINDINGS({"oid", s->tables[table].oid}, {"column", name}), &r, e);
     if (err != ERR_OK)
@@ -182,14 +180,13 @@ static enum err read_column(struct source *s, unsigned table, const char *name, 
         out->not_null = result_is_true(r, "not_null");
         out->may_select = result_is_true(r, "may_select");
     }
-    PQclear(r);
     return ERR_OK;
 }
 
 static enum err read_id(struct source *s, unsigned table, struct error *e)
 {
     struct source_table *t = &s->tables[table];
-    struct buffer id = {0}, descending = {0};
+    SCOPED(buffer_fini) struct buffer id = {0}, descending = {0};
     enum err err = ERR_OK;
     for (unsigned i = 0; i < s->id_columns && err == ERR_OK; i++) {
         err = read_column(s, table, s->id_column[i], &t->id[i], e);
@@ -203,8 +200,6 @@ static enum err read_id(struct source *s, unsigned table, struct error *e)
     }
     t->id_piece = strdup(buffer_text(&id));
     t->descending_piece = strdup(buffer_text(&descending));
-    buffer_fini(&id);
-    buffer_fini(&descending);
     return err;
 }
 
@@ -222,7 +217,7 @@ static bool is_word(const char *text)
 static enum err read_expression(struct source *s, unsigned table, struct error *e)
 {
     struct source_table *t = &s->tables[table];
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     if (asprintf(&t->key_piece, "(%s\n)", s->config.key) < 0)
         return t->key_piece = NULL, error_set(e, ERR_NOMEM, "out of memory");
     enum err err = source_run(s, table, "key_type", NULL, &r, e);
@@ -236,7 +231,6 @@ static enum err read_expression(struct source *s, unsigned table, struct error *
     result_copy(t->key.type, sizeof(t->key.type), r, "type");
     (void)snprintf(t->key.name, sizeof(t->key.name), "(an expression)");
     t->key.may_select = true;
-    PQclear(r);
     return ERR_OK;
 }
 
@@ -296,24 +290,22 @@ static enum err no_primary_key(const struct source *s, unsigned table, const PGr
                                struct error *e)
 {
     const char *name = s->tables[table].name;
-    struct buffer others = {0};
+    SCOPED(buffer_fini) struct buffer others = {0};
     for (int i = 0; i < PQntuples(unique); i++)
         buffer_printf(&others, "%s%s", i > 0 ? "; or " : "", PQgetvalue(unique, i, 1));
-    enum err err = others.length > 0
-                       ? error_set(e, ERR_CONFIG, "table %s has no primary key; add `id_column` = %.200s",
-                                   name, buffer_text(&others))
-                       : error_set(e, ERR_CONFIG,
-                                   "table %s has no primary key, and no unique index of columns that are NOT "
-                                   "NULL; ALTER TABLE %s ADD PRIMARY KEY (...)",
-                                   name, name);
-    buffer_fini(&others);
-    return err;
+    return others.length > 0
+               ? error_set(e, ERR_CONFIG, "table %s has no primary key; add `id_column` = %.200s", name,
+                           buffer_text(&others))
+               : error_set(e, ERR_CONFIG,
+                           "table %s has no primary key, and no unique index of columns that are NOT "
+                           "NULL; ALTER TABLE %s ADD PRIMARY KEY (...)",
+                           name, name);
 }
 
 /* If no id is configured, use the primary key's columns, which must be the same in all tables. */
 static enum err find_id(struct source *s, unsigned table, struct error *e)
 {
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     enum err err = source_run(s, table, "primary_key", SQL_BINDINGS({"oid", s->tables[table].oid}), &r, e);
     if (err != ERR_OK)
         return err;
@@ -327,7 +319,6 @@ static enum err find_id(struct source *s, unsigned table, struct error *e)
                         "the primary key of table %s is (%s), that of table %s is (%s); set `id_column` to "
                         "columns that are unique in each",
                         s->tables[table].name, columns, s->tables[0].name, s->id_text);
-    PQclear(r);
     return err;
 }
 

@@ -36,7 +36,7 @@ static enum err count_rows(struct source *s, unsigned table, bool with_where, ui
 static enum err planned_rows(struct source *s, unsigned table, bool with_where, uint64_t *out,
                              struct error *e)
 {
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     enum err err = source_run(s, table, "rows_estimate", with_where ? NULL : all_rows, &r, e);
     if (err != ERR_OK)
         return err;
@@ -45,7 +45,6 @@ static enum err planned_rows(struct source *s, unsigned table, bool with_where, 
     const char *digits = at == NULL ? "" : at + strlen(label);
     if (!number_u64(digits, strspn(digits, "0123456789"), out))
         err = error_set(e, ERR_PARSE, "Postgres: EXPLAIN gave no \"Plan Rows\"");
-    PQclear(r);
     return err;
 }
 
@@ -57,7 +56,7 @@ struct known {
 
 static enum err look_up_known(struct source *s, unsigned table, struct known *out, struct error *e)
 {
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     enum err err = source_run(s, table, "rows_known", SQL_BINDINGS({"oid", s->tables[table].oid}), &r, e);
     if (err != ERR_OK)
         return err;
@@ -66,7 +65,6 @@ static enum err look_up_known(struct source *s, unsigned table, struct known *ou
     const char *changed = PQgetvalue(r, 0, 2);
     if (!number_u64(changed, strlen(changed), &out->changed))
         out->changed = UINT64_MAX; /* the statistics tell nothing */
-    PQclear(r);
     return ERR_OK;
 }
 
@@ -182,7 +180,7 @@ enum err source_rows_estimate(struct source *s, uint64_t *out, struct error *e)
 static enum err take_id(const struct source *s, unsigned table, const PGresult *r, int row,
                         char out[SOURCE_ID_MAX], struct error *e)
 {
-    struct buffer id = {0};
+    SCOPED(buffer_fini) struct buffer id = {0};
     source_put_id(&id, r, row, s->id_columns);
     enum err err = ERR_OK;
     if (id.length >= SOURCE_ID_MAX)
@@ -190,7 +188,6 @@ static enum err take_id(const struct source *s, unsigned table, const PGresult *
                         s->tables[table].name, id.length, SOURCE_ID_MAX - 1);
     else
         (void)snprintf(out, SOURCE_ID_MAX, "%s", buffer_text(&id));
-    buffer_fini(&id);
     return err;
 }
 
@@ -199,14 +196,13 @@ enum err source_last_id(struct source *s, unsigned table, char out[SOURCE_ID_MAX
     enum err err = source_ready(s, e);
     if (err != ERR_OK)
         return err;
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     err = source_run(s, table, "last_id", NULL, &r, e);
     if (err != ERR_OK)
         return err;
     out[0] = '\0';
     if (PQntuples(r) > 0)
         err = take_id(s, table, r, 0, out, e);
-    PQclear(r);
     return err;
 }
 
@@ -227,7 +223,7 @@ enum err source_split(struct source *s, unsigned table, unsigned parts, char (*i
     char percent[32];
     double share = 100.0 * SAMPLED_IDS / (double)rows;
     (void)snprintf(percent, sizeof(percent), "%.6f", share > 100 ? 100 : share);
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     err = source_run(s, table, "some_ids", SQL_BINDINGS({"percent", percent}), &r, e);
     if (err != ERR_OK)
         return err;
@@ -237,7 +233,6 @@ enum err source_split(struct source *s, unsigned table, unsigned parts, char (*i
         if (err == ERR_OK && (*count == 0 || strcmp(ids[*count], ids[*count - 1]) != 0))
             ++*count;
     }
-    PQclear(r);
     return err;
 }
 
@@ -264,7 +259,7 @@ static bool reads_blocks(const struct source *s, const PGresult *r)
 static enum err table_parts(struct source *s, unsigned table, struct source_part **parts, size_t *count,
                             struct error *e)
 {
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     enum err err = source_run(s, table, "parts", SQL_BINDINGS({"oid", s->tables[table].oid}), &r, e);
     if (err != ERR_OK)
         return err;
@@ -282,7 +277,6 @@ static enum err table_parts(struct source *s, unsigned table, struct source_part
                       : error_set(e, ERR_TIMEOUT, "%s was dropped meanwhile", part.name);
         }
     }
-    PQclear(r);
     return err;
 }
 
@@ -327,7 +321,7 @@ static enum err find_in(struct source *s, unsigned table, const char *key, size_
     char *wanted = key_literal(&s->tables[table], key, length);
     if (wanted == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    PGresult *r = NULL;
+    SCOPED(scope_result) PGresult *r = NULL;
     enum err err =
         source_run(s, table, "find_key",
                    SQL_BINDINGS({"wanted", wanted}, {"horizon", horizon[0] == '\0' ? "0" : horizon}), &r, e);
@@ -337,7 +331,6 @@ static enum err find_in(struct source *s, unsigned table, const char *key, size_
             (void)snprintf(id, 64, "%.63s", PQgetvalue(r, 0, 0));
         *finding = is_new ? SOURCE_ROW_NEW : SOURCE_ROW_OLD;
     }
-    PQclear(r);
     free(wanted);
     return err;
 }
@@ -362,7 +355,7 @@ enum err source_find_key(struct source *s, const char *key, size_t length, const
 enum err source_table_of(struct source *s, uint32_t relid, size_t *table, struct error *e)
 {
     char oid[16];
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     *table = SIZE_MAX;
     (void)snprintf(oid, sizeof(oid), "%" PRIu32, relid);
     enum err err = source_run(s, 0, "ancestors", SQL_BINDINGS({"oid", oid}), &r, e);
@@ -372,7 +365,6 @@ enum err source_table_of(struct source *s, uint32_t relid, size_t *table, struct
         for (size_t i = 0; i < s->table_count; i++)
             if (strcmp(s->tables[i].oid, PQgetvalue(r, row, 0)) == 0)
                 *table = i;
-    PQclear(r);
     return ERR_OK;
 }
 

@@ -28,14 +28,13 @@ struct transaction_wait {
  * statement does not tell whether the server is one. */
 static enum err note(struct transaction_wait *settle, const char *statement, bool *standby, struct error *e)
 {
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     enum err err = source_run(settle->source, 0, statement, NULL, &r, e);
     if (err != ERR_OK)
         return err;
     if (standby != NULL)
         *standby = result_is_true(r, "is_standby");
     char *noted = strdup(result_text(r, "noted"));
-    PQclear(r);
     if (noted == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     free(settle->noted);
@@ -81,7 +80,7 @@ static enum err look(struct transaction_wait *settle, const char *statement,
                      struct transaction_wait_blocker *blockers, size_t blocker_max, size_t *waiting,
                      struct error *e)
 {
-    PGresult *r;
+    SCOPED(scope_result) PGresult *r = NULL;
     enum err err = source_run(settle->source, 0, statement, SQL_BINDINGS({"noted", settle->noted}), &r, e);
     if (err != ERR_OK)
         return err;
@@ -93,7 +92,6 @@ static enum err look(struct transaction_wait *settle, const char *statement,
         copy_text(b->application, sizeof(b->application), PQgetvalue(r, row, 2));
         copy_text(b->query, sizeof(b->query), PQgetvalue(r, row, 3));
     }
-    PQclear(r);
     return ERR_OK;
 }
 

@@ -94,11 +94,10 @@ static void test_waiting(struct compare *c, struct compare_writer *w)
             present = bitmap_see(layers[layer], &w->aim[layer * AHEAD + i]) == BITMAP_YES;
         if (present)
             continue;
-        (void)pthread_mutex_lock(&c->lock);
+        HOLD(&c->lock);
         c->total++;
         if (c->missing.length < COMPARE_MISSING_MAX * sizeof(w->hash[i]))
             buffer_append(&c->missing, &w->hash[i], sizeof(w->hash[i]));
-        (void)pthread_mutex_unlock(&c->lock);
     }
     w->tested += w->waiting;
     w->waiting = 0;

@@ -15,15 +15,10 @@ enum { WAIT_MS = 200 };
 bool admin_call_name(struct admin_call *call, const char *filter, size_t filter_length)
 {
     free(call->filter);
-    call->filter = malloc(filter_length + 1);
-    if (call->filter == NULL)
-        return false;
-    if (filter_length > 0)
-        memcpy(call->filter, filter, filter_length);
-    call->filter[filter_length] = '\0';
+    call->filter = buffer_copy(filter, filter_length);
     call->filter_length = filter_length;
     call->named = filter != NULL;
-    return true;
+    return call->filter != NULL;
 }
 
 struct admin_call *admin_call_new(admin_fn *fn, const char *filter, size_t filter_length)

@@ -34,7 +34,7 @@ static enum err put_history(struct admin *a, const struct buffer *entry, struct 
 /* Runs after the acceptance, which cannot be undone: a failed history entry is logged and is no error. */
 static void tell_accepted(struct admin *a, const char *filter, uint64_t begun_ms, uint64_t made)
 {
-    struct buffer entry = {0}, reason = {0};
+    SCOPED(buffer_fini) struct buffer entry = {0}, reason = {0};
     struct error e = {"out of memory"};
     buffer_printf(&reason, "the loss is accepted: %" PRIu64 " shards were made empty", made);
     buffer_printf(&entry, "started_ms=%" PRIu64 " finished_ms=%" PRIu64 " outcome=trusted trigger=operator",
@@ -47,8 +47,6 @@ static void tell_accepted(struct admin *a, const char *filter, uint64_t begun_ms
     if (code != ERR_OK)
         log_warn("history_not_written", "filter=%s code=%s error=%s", log_quote(filter), error_name(code),
                  log_quote(e.text));
-    buffer_fini(&entry);
-    buffer_fini(&reason);
 }
 
 enum err admin_accept(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)

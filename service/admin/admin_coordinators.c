@@ -27,13 +27,12 @@ static bool next_item(const char **at, const char **item, size_t *length)
 
 static void node_list(struct fields *f, const char *list)
 {
-    struct buffer text = {0};
+    SCOPED(buffer_fini) struct buffer text = {0};
     const char *item;
     size_t length;
     while (next_item(&list, &item, &length))
         buffer_printf(&text, "%s%.*s", text.length > 0 ? ", " : "", (int)length, item);
     field_text(f, "nodes", buffer_text(&text));
-    buffer_fini(&text);
 }
 
 /* Addresses of nodes, and errors that may name them, are for users who may use all filters. */

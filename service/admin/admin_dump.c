@@ -50,7 +50,7 @@ static enum err send_header(struct admin *a, struct reply *r, struct error *e)
 {
     const struct generation *g = view_current(&a->view);
     struct dump_header header;
-    struct buffer bytes = {0};
+    SCOPED(buffer_fini) struct buffer bytes = {0};
     enum err code = begin_header(a, &header, e);
     for (unsigned i = 0; code == ERR_OK && i < g->layer_count; i++) {
         header.layers[i].items = admin_layer_keys(&a->view, i);
@@ -62,7 +62,6 @@ static enum err send_header(struct admin *a, struct reply *r, struct error *e)
     dump_header_encode(&header, &bytes);
     reply_piece(r, dump_position(&header, 1), buffer_text(&bytes), bytes.length);
     r->out->failed |= buffer_failed(&bytes);
-    buffer_fini(&bytes);
     return ERR_OK;
 }
 

@@ -41,22 +41,19 @@ static enum err count(struct admin *a, const struct admin_call *call, uint64_t *
         keys[i] = (const char *)&random[i];
         lengths[i] = sizeof(random[i]);
     }
-    struct log_status *status = malloc(sizeof(*status));
-    enum err code = status == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
-    if (code == ERR_OK)
-        code = key_client_open(&a->client, s->logs, &s->nodes, s->redis_timeout_ms, call->filter,
-                               call->filter_length, e);
+    struct log_status status;
+    enum err code = key_client_open(&a->client, s->logs, &s->nodes, s->redis_timeout_ms, call->filter,
+                                    call->filter_length, e);
     uint64_t until = clock_mono_us() + (uint64_t)s->redis_timeout_ms * 1000;
     bool counts = false;
     while (code == ERR_OK && !counts) {
         code = key_client_ask(a->client, false, keys, lengths, KEYS, answers, e);
-        if (code != ERR_OK || !filters_status(s->logs, call->filter, call->filter_length, status))
+        if (code != ERR_OK || !filters_status(s->logs, call->filter, call->filter_length, &status))
             break;
-        counts = take_count(status, items) || clock_mono_us() >= until;
+        counts = take_count(&status, items) || clock_mono_us() >= until;
         if (!counts)
             clock_sleep_us(COUNT_AGAIN_US);
     }
-    free(status);
     return code;
 }
 

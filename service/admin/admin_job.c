@@ -46,17 +46,14 @@ static enum err check_nodes(struct admin *a, const struct runner_job *job, struc
 {
     struct driver_options options;
     struct placement on;
-    struct plan_node *memory = NULL;
+    SCOPED(scope_free) struct plan_node *memory = NULL;
     unsigned count;
     runner_options(&options, a->service, job);
     enum err code = survey_nodes(&options, a->redis, &on, e);
     if (code == ERR_OK && (a->view.phase == PHASE_BUILDING || a->view.phase == PHASE_SWITCHED))
         code = error_set(e, ERR_BUSY,
                          "an earlier job is unfinished and has its nodes: abort it, or wait for its end");
-    if (code == ERR_OK)
-        code = memory_of_filter(&a->handle, NULL, &on, &memory, &count, e);
-    free(memory);
-    return code;
+    return code == ERR_OK ? memory_of_filter(&a->handle, NULL, &on, &memory, &count, e) : code;
 }
 
 static enum err post(struct admin *a, struct admin_call *call, const struct runner_job *job, struct reply *r,

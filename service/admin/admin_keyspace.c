@@ -26,14 +26,13 @@ static enum err send_look(struct admin *a, const struct argument *name, bool *se
 
 static enum err read_look(struct admin *a, unsigned where, bool *is, struct error *e)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = sync_client_reply(a->redis, where, &reply, e);
     if (code != ERR_OK)
         return code;
     *is = reply->type == REDIS_REPLY_STRING && strcmp(reply->str, "0") == 0;
     if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE", 9) != 0)
         code = sync_client_refusal(a->redis, where, reply, e);
-    freeReplyObject(reply);
     return code;
 }
 
@@ -141,31 +140,25 @@ static enum err scan(struct admin *a, struct admin_call *call, uint64_t cursor, 
         sync_client_command(a->redis, nodes_filters(sync_client_nodes(a->redis), a->config->prefix), out,
                             &call->error, "SSCAN %s:filters %llu COUNT %llu", a->config->prefix,
                             (unsigned long long)cursor, (unsigned long long)count);
-    if (code == ERR_OK && ((*out)->elements != 2 || (*out)->element[1]->type != REDIS_REPLY_ARRAY)) {
-        freeReplyObject(*out);
+    if (code == ERR_OK && ((*out)->elements != 2 || (*out)->element[1]->type != REDIS_REPLY_ARRAY))
         code = error_set(&call->error, ERR_REFUSED, "unexpected reply to SSCAN");
-    }
     return code;
 }
 
 enum err admin_scan(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    redisReply *page;
+    SCOPED(scope_reply) redisReply *page = NULL;
     struct argument *names = NULL;
     size_t count = 0;
     enum err code = scan(a, call, call->cursor, call->count, &page);
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = keep_filters(a, call, page->element[1], &names, &count, e);
-        if ((call->flags & SCAN_OTHER_TYPE) != 0)
-            count = 0;
-        if (code == ERR_OK) {
-            reply_array(r, 2);
-            reply_bulk(r, page->element[0]->str, (size_t)page->element[0]->len);
-            reply_names(r, names, count);
-        }
-        free(names);
-        freeReplyObject(page);
+    if (code == ERR_OK) {
+        reply_array(r, 2);
+        reply_bulk(r, page->element[0]->str, (size_t)page->element[0]->len);
+        reply_names(r, names, (call->flags & SCAN_OTHER_TYPE) != 0 ? 0 : count);
     }
+    free(names);
     return code;
 }
 
@@ -173,25 +166,23 @@ enum err admin_list(struct admin *a, struct admin_call *call, struct reply *r, s
 {
     /* Read all names with one command, so that no name comes twice. */
     static const uint64_t all_at_once = 1000 * 1000 * 1000;
-    redisReply *page;
+    SCOPED(scope_reply) redisReply *page = NULL;
     struct argument *names = NULL;
     size_t count = 0;
     enum err code = scan(a, call, 0, all_at_once, &page);
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = keep_filters(a, call, page->element[1], &names, &count, e);
-        const struct argument *any = count == 0 ? NULL : &names[random_u64() % count];
-        if (code != ERR_OK)
-            ;
-        else if (call->flags == LIST_COUNT)
-            reply_integer(r, (int64_t)count);
-        else if (call->flags != LIST_ANY)
-            reply_names(r, names, count);
-        else if (any == NULL)
-            reply_null(r);
-        else
-            reply_bulk(r, any->bytes, any->length);
-        free(names);
-        freeReplyObject(page);
-    }
+    const struct argument *any = count == 0 ? NULL : &names[random_u64() % count];
+    if (code != ERR_OK)
+        ;
+    else if (call->flags == LIST_COUNT)
+        reply_integer(r, (int64_t)count);
+    else if (call->flags != LIST_ANY)
+        reply_names(r, names, count);
+    else if (any == NULL)
+        reply_null(r);
+    else
+        reply_bulk(r, any->bytes, any->length);
+    free(names);
     return code;
 }

@@ -49,7 +49,7 @@ static enum err ask_again(struct load *l, const uint8_t *there, struct error *e)
     if (missing == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     size_t count = 0;
-    struct buffer shown = {0};
+    SCOPED(buffer_fini) struct buffer shown = {0};
     for (uint32_t i = 1; i <= g->header.chunks; i++)
         if (!there[i])
             missing[count++] = i;
@@ -59,7 +59,6 @@ static enum err ask_again(struct load *l, const uint8_t *there, struct error *e)
     if (code == ERR_OK && count > 0)
         code = error_set(e, ERR_LOST, "%zu chunks were lost: send again those of%s%s", count,
                          buffer_text(&shown), count > MISSING_SHOWN ? " ..." : "");
-    buffer_fini(&shown);
     free(missing);
     return code;
 }
@@ -139,7 +138,7 @@ static enum err go_on(struct load *l)
 /* Check the memory for each layer on top of earlier ones: they are made beside the stored chunks. */
 static enum err check_memory(struct load *l, struct error *e)
 {
-    struct plan_node *nodes = NULL;
+    SCOPED(scope_free) struct plan_node *nodes = NULL;
     unsigned count = 0;
     char warning[256];
     const struct dump_header *h = &l->loading.header;
@@ -156,19 +155,17 @@ static enum err check_memory(struct load *l, struct error *e)
         for (unsigned n = 0; n < count; n++)
             nodes[n].used += nodes[n].after;
     }
-    free(nodes);
     return code;
 }
 
 /* Take the header of a new dump: remains of another dump are deleted. */
 static enum err begin(struct load *l, const struct dump_header *h, const struct loading *before)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = sync_client_filter_command(l->a->redis, &l->f->names, "token", "INCR %b", &reply, l->e);
     if (code != ERR_OK)
         return code;
     uint64_t token = (uint64_t)reply->integer;
-    freeReplyObject(reply);
     l->loading = (struct loading){.dump = h->id, .incarnation = random_u64(), .header = *h};
     loading_shape(&l->loading.shape, h, &l->a->service->nodes, token);
     code = check_memory(l, l->e);
@@ -221,11 +218,8 @@ static enum err take_header(struct load *l)
     if (under_way && had->id == header.id && had->nonce == header.nonce) {
         code = loading_begin(l->f, &l->loading, l->e); /* renew its expiry */
     } else if (code == ERR_OK || code == ERR_NOT_FOUND || code == ERR_PARSE) {
-        struct loading *before = under_way ? malloc(sizeof(*before)) : NULL;
-        if (before != NULL)
-            *before = l->loading;
-        code = begin(l, &header, before);
-        free(before);
+        const struct loading before = l->loading;
+        code = begin(l, &header, under_way ? &before : NULL);
     }
     return code == ERR_OK ? go_on(l) : code;
 }
@@ -381,16 +375,11 @@ static enum err status_fields(struct fields *f, struct admin *a, const struct ad
 
 enum err admin_load_status(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct loading *l = malloc(sizeof(*l));
-    if (l == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    struct fields f;
+    struct loading l;
+    SCOPED(fields_drop) struct fields f;
     fields_begin(&f, r->protocol);
-    enum err code = status_fields(&f, a, call, l, e);
-    free(l);
+    enum err code = status_fields(&f, a, call, &l, e);
     if (code == ERR_OK)
         fields_end(&f, r);
-    else
-        fields_drop(&f);
     return code;
 }

@@ -22,7 +22,7 @@ static void lost_text(struct buffer *out, const struct log_lost_status *lost)
 static void health_fields(struct fields *f, const struct log_status *s, const struct view *v,
                           const struct filter_note *note, bool degraded)
 {
-    struct buffer scope = {0};
+    SCOPED(buffer_fini) struct buffer scope = {0};
     const char *remedy = lost_remedy_text(s->remedy);
     if (s->lost.count > 0)
         lost_text(&scope, &s->lost);
@@ -36,13 +36,12 @@ static void health_fields(struct fields *f, const struct log_status *s, const st
                : s->lost.since_ms != 0 ? s->lost.since_ms
                                        : note->degraded_ms);
     field_time(f, "healthy_at", degraded ? 0 : v->healthy_ms);
-    buffer_fini(&scope);
 }
 
 /* Add the error that delays requests or makes them fail. */
 static void error_field(struct fields *f, const struct log_status *s)
 {
-    struct buffer text = {0};
+    SCOPED(buffer_fini) struct buffer text = {0};
     if (s->why[0] != '\0')
         buffer_puts(&text, s->why);
     else if (s->adds != ERR_OK)
@@ -50,7 +49,6 @@ static void error_field(struct fields *f, const struct log_status *s)
     else if (s->code != ERR_OK)
         buffer_puts(&text, s->error);
     field_text(f, "log_error", buffer_text(&text));
-    buffer_fini(&text);
 }
 
 /* --- memory --- */
@@ -122,21 +120,17 @@ static void fold_fields(struct fields *f, struct admin *a, const struct log_fold
 void admin_log_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                       const struct filter_note *note, bool degraded)
 {
-    struct log_status *s = calloc(1, sizeof(*s));
-    if (s == NULL)
-        return;
-    bool is_open = filters_status(a->service->logs, name, length, s);
+    struct log_status s = {0};
+    bool is_open = filters_status(a->service->logs, name, length, &s);
     const struct config_filter *c = config_find(a->config, name, length);
-    if (s->remedy == LOST_HEALED_BY_OPERATOR && c != NULL &&
-        c->table[0] != '\0') /* it was made without one */
-        s->remedy = LOST_HEALED_BY_BUILD;
-    health_fields(f, s, &a->view, note, degraded);
-    field_text(f, "log_state", is_open ? log_filter_state_name(s->state) : "unused");
+    if (s.remedy == LOST_HEALED_BY_OPERATOR && c != NULL && c->table[0] != '\0') /* it was made without one */
+        s.remedy = LOST_HEALED_BY_BUILD;
+    health_fields(f, &s, &a->view, note, degraded);
+    field_text(f, "log_state", is_open ? log_filter_state_name(s.state) : "unused");
     if (is_open) {
-        error_field(f, s);
-        memory_fields(f, s);
-        lane_fields(f, s);
+        error_field(f, &s);
+        memory_fields(f, &s);
+        lane_fields(f, &s);
     }
-    fold_fields(f, a, &s->folder);
-    free(s);
+    fold_fields(f, a, &s.folder);
 }

@@ -31,7 +31,7 @@ static bool find_master(struct admin *a, unsigned masters, const char *name, uns
 static void version_fields(struct fields *f, struct admin *a, bool known, unsigned where)
 {
     struct error ignored;
-    redisReply *info = NULL;
+    SCOPED(scope_reply) redisReply *info = NULL;
     size_t length = 0;
     char text[64];
     if (known && sync_client_command(a->redis, where, &info, &ignored, "INFO server") != ERR_OK)
@@ -48,7 +48,6 @@ static void version_fields(struct fields *f, struct admin *a, bool known, unsign
         field_text(f, "server", valkey ? "valkey" : "redis");
         field_text(f, "version", text);
     }
-    freeReplyObject(info);
 }
 
 /* @masters: how many may be asked; 0: do not ask. */

@@ -71,7 +71,7 @@ static enum err may_begin(struct outlook *o, struct error *e)
 
 static enum err rate_of_last_run(struct outlook *o, struct error *e)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code =
         sync_client_filter_command(o->a->redis, &o->a->handle.names, "job", "HGET %b rate", &reply, e);
     if (code != ERR_OK)
@@ -82,7 +82,6 @@ static enum err rate_of_last_run(struct outlook *o, struct error *e)
         o->rate = rate;
         o->rate_by = "by the last run";
     }
-    freeReplyObject(reply);
     return ERR_OK;
 }
 
@@ -131,12 +130,11 @@ static void plan_fields(struct fields *f, const struct outlook *o)
     field_number(f, "memory_after_bytes", p->memory_new);
     field_number(f, "partitions", p->partitions);
     field_number(f, "node_count", in->node_count);
-    struct buffer names = {0};
+    SCOPED(buffer_fini) struct buffer names = {0};
     const char *name;
     for (unsigned i = 0; (name = placement_name(&o->on, &o->a->service->nodes, i)) != NULL; i++)
         buffer_printf(&names, "%s%s", i == 0 ? "" : ", ", name);
     field_text(f, "nodes", buffer_text(&names));
-    buffer_fini(&names);
     field_text(f, "warning", o->warning);
 }
 

@@ -35,12 +35,11 @@ static enum err add_filter(struct admin *a, const struct admin_call *call, const
 static enum err count(struct admin *a, const struct admin_call *call, const struct config_user *u,
                       struct taken *taken, struct error *e)
 {
-    struct filter_names all;
+    SCOPED(admin_names_free) struct filter_names all;
     enum err code = admin_names(a, &all, e);
     for (size_t i = 0; i < all.count && code == ERR_OK; i++)
         if (user_may_filter(u, all.name[i].at, all.name[i].length))
             code = add_filter(a, call, &all.name[i], taken, e);
-    admin_names_free(&all);
     return code;
 }
 

@@ -127,7 +127,7 @@ static const char *verified(const redisReply *record, const struct view *v, uint
 enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, size_t length, bool held,
                           struct error *e)
 {
-    redisReply *record;
+    SCOPED(scope_reply) redisReply *record = NULL;
     uint64_t when;
     enum err code = sync_client_filter_command(a->redis, &a->handle.names, "job", "HGETALL %b", &record, e);
     if (code != ERR_OK)
@@ -143,7 +143,6 @@ enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, s
         if (value != NULL)
             put_value(f, name, length, job_fields[i].name, job_fields[i].kind, value);
     }
-    freeReplyObject(record);
     return ERR_OK;
 }
 
@@ -166,7 +165,7 @@ static enum err read_entries(struct admin *a, const struct admin_call *call, red
 
 enum err admin_history(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    redisReply *entries = NULL;
+    SCOPED(scope_reply) redisReply *entries = NULL;
     enum err code = read_entries(a, call, &entries, e);
     if (code != ERR_OK)
         return code;
@@ -180,7 +179,6 @@ enum err admin_history(struct admin *a, struct admin_call *call, struct reply *r
             put_value(&f, call->filter, call->filter_length, pair.field->shown, pair.field->kind, pair.value);
         fields_end(&f, r);
     }
-    freeReplyObject(entries);
     return ERR_OK;
 }
 
@@ -231,7 +229,7 @@ static bool has_id(const struct job *j, uint64_t id)
 /* A job that has ended is read from the history. */
 static enum err look_at_record(struct admin *a, struct job *j, struct error *e)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = sync_client_filter_command(a->redis, &a->handle.names, "job", "HGETALL %b", &reply, e);
     if (code != ERR_OK)
         return code;
@@ -240,13 +238,12 @@ static enum err look_at_record(struct admin *a, struct job *j, struct error *e)
     enum job_step step; /* rows are those of the last scan: not of a job without a scan */
     if (!step_parse(j->value[STEP], strlen(j->value[STEP]), &step) || step == STEP_CHECK)
         j->value[ROWS][0] = '\0';
-    freeReplyObject(reply);
     return ERR_OK;
 }
 
 static enum err look_at_history(struct admin *a, uint64_t id, struct job *j, struct error *e)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code =
         sync_client_filter_command(a->redis, &a->handle.names, "history", "LRANGE %b 0 -1", &reply, e);
     if (code != ERR_OK)
@@ -258,7 +255,6 @@ static enum err look_at_history(struct admin *a, uint64_t id, struct job *j, str
         while (history_next(&at, reply->element[i]->str + reply->element[i]->len, &pair))
             take(j, false, pair.field->name, pair.value);
     }
-    freeReplyObject(reply);
     return ERR_OK;
 }
 
@@ -290,17 +286,13 @@ static enum err look(struct admin *a, uint64_t id, struct job *j, struct error *
 
 enum err admin_job(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct job *j = calloc(1, sizeof(*j));
+    struct job *j = &(struct job){0};
     struct fields f;
-    if (j == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
     if (code == ERR_OK)
         code = look(a, call->job, j, e);
-    if (code != ERR_OK) {
-        free(j);
+    if (code != ERR_OK)
         return code;
-    }
     if (j->value[FINISHED][0] != '\0')
         j->value[STEP][0] = '\0';
     if (j->value[ROWS][0] == '\0' || strcmp(j->value[ROWS_TOTAL], "0") == 0)
@@ -314,6 +306,5 @@ enum err admin_job(struct admin *a, struct admin_call *call, struct reply *r, st
         else
             put_value(&f, call->filter, call->filter_length, members[i].shown, members[i].kind, j->value[i]);
     fields_end(&f, r);
-    free(j);
     return ERR_OK;
 }

@@ -68,13 +68,12 @@ static void keep(struct admin *a, const struct admin_call *call, uint64_t ms)
         if (a->shards->kept[i].until_us < to->until_us)
             to = &a->shards->kept[i];
     forget(to);
-    to->filter = malloc(call->filter_length + 1);
+    to->filter = buffer_copy(call->filter, call->filter_length);
     buffer_append(&to->reply, call->reply.data, call->reply.length);
     if (to->filter == NULL || buffer_failed(&to->reply)) {
         forget(to);
         return;
     }
-    memcpy(to->filter, call->filter, call->filter_length);
     to->length = call->filter_length;
     to->until_us = clock_mono_us() + ms * 1000;
 }
@@ -99,7 +98,7 @@ struct survey {
     bool in_memory; /* this coordinator holds the generation */
     unsigned layer;
     struct layer_map map; /* of that layer */
-    uint8_t *bytes;       /* LOG_SHARDS_RUN */
+    uint8_t bytes[LOG_SHARDS_RUN];
 };
 
 /* Limits the cells so that one shard of each cell, of all layers, fits into the sample. */
@@ -255,18 +254,16 @@ static enum err generation_fields(struct fields *f, struct survey *s, struct err
 static enum err write_generation(struct reply *r, struct survey *s, const struct generation *g,
                                  struct error *e)
 {
-    struct fields f;
     s->g = g;
     enum err code = log_shards_open(&s->shards, s->a->redis, &s->a->handle.names, g->number, e);
     if (code != ERR_OK)
         return code;
+    SCOPED(fields_drop) struct fields f;
     fields_begin(&f, r->protocol);
     code = generation_fields(&f, s, e);
     log_shards_close(s->shards);
     if (code == ERR_OK)
         fields_end(&f, r);
-    else
-        fields_drop(&f);
     return code;
 }
 
@@ -274,38 +271,33 @@ static enum err write_generation(struct reply *r, struct survey *s, const struct
  * built are not read: the builder has most of their keys in memory. */
 static enum err survey_filter(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct fields f, both;
+    struct fields f;
     enum err code = admin_open(a, call, e);
     if (code != ERR_OK)
         return code;
     const struct generation *other = view_alternate(&a->view);
     bool two = other != NULL && other->built;
-    struct survey *s = malloc(sizeof(*s));
-    uint8_t *bytes = malloc(LOG_SHARDS_RUN);
-    if (s == NULL || bytes == NULL) {
-        free(s);
-        free(bytes);
+    struct survey *s = calloc(1, sizeof(*s));
+    if (s == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    }
-    *s = (struct survey){
-        .a = a, .call = call, .bytes = bytes, .deadline_us = clock_mono_us() + (uint64_t)DEADLINE_MS * 1000};
+    s->a = a;
+    s->call = call;
+    s->deadline_us = clock_mono_us() + (uint64_t)DEADLINE_MS * 1000;
+    SCOPED(fields_drop) struct fields both;
     fields_begin(&both, r->protocol);
     both.count = two ? 2 : 1;
     code = write_generation(&both.reply, s, view_current(&a->view), e);
     if (code == ERR_OK && two)
         code = write_generation(&both.reply, s, other, e);
-    free(bytes);
     free(s);
-    if (code != ERR_OK) {
-        fields_drop(&both);
-    } else {
-        fields_begin(&f, r->protocol);
-        field_bytes(&f, "filter", call->filter, call->filter_length);
-        field_text(&f, "phase", phase_name(a->view.phase));
-        field_list(&f, "generations", &both);
-        fields_end(&f, r);
-    }
-    return code;
+    if (code != ERR_OK)
+        return code;
+    fields_begin(&f, r->protocol);
+    field_bytes(&f, "filter", call->filter, call->filter_length);
+    field_text(&f, "phase", phase_name(a->view.phase));
+    field_list(&f, "generations", &both);
+    fields_end(&f, r);
+    return ERR_OK;
 }
 
 static enum err survey(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)

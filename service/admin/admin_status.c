@@ -48,13 +48,12 @@ static void forecast_fields(struct fields *f, const struct config_filter *c, con
 /* Add the cluster's masters as this coordinator knows them. */
 static void masters_field(struct fields *f, const struct nodes *nodes)
 {
-    struct buffer text = {0};
+    SCOPED(buffer_fini) struct buffer text = {0};
     struct node_health_figures n;
     for (unsigned i = 0; node_health_read(nodes, i, &n); i++)
         buffer_printf(&text, "%s%s %s, %u slots, %u connections", i == 0 ? "" : "; ", n.name,
                       node_health_state(&n), n.slots, n.connections);
     field_text(f, "masters", buffer_text(&text));
-    buffer_fini(&text);
 }
 
 static bool is_pinned(const struct generation *g, const char *name)
@@ -69,22 +68,20 @@ static bool is_pinned(const struct generation *g, const char *name)
  * why. */
 static void nodes_down_field(struct fields *f, const struct nodes *nodes, const struct generation *g)
 {
-    struct buffer down = {0};
+    SCOPED(buffer_fini) struct buffer down = {0};
     struct node_health_figures n;
     for (unsigned i = 0; node_health_read(nodes, i, &n); i++)
         if (node_health_is_down(&n) && (nodes->cluster != NULL || is_pinned(g, n.name)))
             buffer_printf(&down, "%s%s (%s)", down.length > 0 ? ", " : "", n.name, n.error);
     field_text(f, "nodes_down", buffer_text(&down));
-    buffer_fini(&down);
 }
 
 static void node_field(struct fields *f, const char *name, const struct generation *g)
 {
-    struct buffer nodes = {0};
+    SCOPED(buffer_fini) struct buffer nodes = {0};
     for (unsigned i = 0; i < g->node_count; i++)
         buffer_printf(&nodes, "%s%s", i == 0 ? "" : ", ", g->nodes[i]);
     field_text(f, name, buffer_text(&nodes));
-    buffer_fini(&nodes);
 }
 
 /* Returns the keys of the generation in use. */
@@ -178,7 +175,7 @@ static enum err follower_fields(struct fields *f, struct admin *a, struct error 
     } parts[] = {{"state", "follow_state", false},  {"mode", "follow_mode", false},
                  {"owner", "follow_owner", false},  {"error", "follow_error", false},
                  {"lag_ms", "follow_lag_ms", true}, {"rows", "follow_rows", true}};
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = sync_client_filter_command(a->redis, &a->handle.names, "tail",
                                                "HMGET %b state mode owner error lag_ms rows", &reply, e);
     if (code != ERR_OK)
@@ -194,7 +191,6 @@ static enum err follower_fields(struct fields *f, struct admin *a, struct error 
         else if (number_u64(text, strlen(text), &number) && number <= INT64_MAX)
             field_number(f, parts[i].name, number);
     }
-    freeReplyObject(reply);
     return ERR_OK;
 }
 
@@ -268,13 +264,11 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
 
 enum err admin_status_one(struct admin *a, struct reply *r, const char *name, size_t length, struct error *e)
 {
-    struct fields f;
+    SCOPED(fields_drop) struct fields f;
     fields_begin(&f, r->protocol);
     enum err code = status_fields(&f, a, name, length, e);
     if (code == ERR_OK)
         fields_end(&f, r);
-    else
-        fields_drop(&f);
     return code;
 }
 
@@ -283,19 +277,18 @@ enum err admin_status(struct admin *a, struct admin_call *call, struct reply *r,
     if (call->named)
         return admin_status_one(a, r, call->filter, call->filter_length, e);
     struct fields list;
-    struct filter_names all;
+    SCOPED(admin_names_free) struct filter_names all;
     struct error ignored;
     enum err code = admin_names(a, &all, e);
-    if (code == ERR_OK || all.count > 0) { /* Redis is away: the statuses of configured filters report it */
-        fields_begin(&list, r->protocol);
-        for (const struct span *n = all.name; n < all.name + all.count; n++)
-            list.count += admin_call_shows(call, n->at, n->length) &&
-                          admin_status_one(a, &list.reply, n->at, n->length, &ignored) == ERR_OK;
-        fields_end_list(&list, r);
-        code = ERR_OK;
-    }
-    admin_names_free(&all);
-    return code;
+    if (code != ERR_OK &&
+        all.count == 0) /* else Redis is away: the statuses of configured filters report it */
+        return code;
+    fields_begin(&list, r->protocol);
+    for (const struct span *n = all.name; n < all.name + all.count; n++)
+        list.count += admin_call_shows(call, n->at, n->length) &&
+                      admin_status_one(a, &list.reply, n->at, n->length, &ignored) == ERR_OK;
+    fields_end_list(&list, r);
+    return ERR_OK;
 }
 
 /* --- GET /v1/filters: the status of filters, page by page, ordered by the bytes of their names, so that a
@@ -304,7 +297,7 @@ enum err admin_status(struct admin *a, struct admin_call *call, struct reply *r,
 static void put_page(struct admin *a, struct admin_call *call, struct reply *r,
                      const struct filter_names *all)
 {
-    struct buffer next = {0};
+    SCOPED(buffer_fini) struct buffer next = {0};
     struct fields f, statuses;
     size_t most = all->count < call->count ? all->count : call->count;
     fields_begin(&f, r->protocol);
@@ -323,26 +316,23 @@ static void put_page(struct admin *a, struct admin_call *call, struct reply *r,
     }
     f.bytes.failed |= buffer_failed(&next);
     fields_end(&f, r);
-    buffer_fini(&next);
 }
 
 enum err admin_page(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct filter_names all;
+    SCOPED(admin_names_free) struct filter_names all;
     enum err code = admin_names(a, &all, e);
-    if (code == ERR_OK || all.count > 0) { /* as above */
-        /* The names that come after the cursor and that the user may see, sorted. */
-        const struct span cursor = {call->filter, call->filter_length};
-        size_t n = 0;
-        for (size_t i = 0; i < all.count; i++)
-            if ((!call->named || span_order(&all.name[i], &cursor) > 0) &&
-                admin_call_shows(call, all.name[i].at, all.name[i].length))
-                all.name[n++] = all.name[i];
-        all.count = n;
-        qsort(all.name, n, sizeof(*all.name), span_order);
-        put_page(a, call, r, &all);
-        code = ERR_OK;
-    }
-    admin_names_free(&all);
-    return code;
+    if (code != ERR_OK && all.count == 0) /* as above */
+        return code;
+    /* The names that come after the cursor and that the user may see, sorted. */
+    const struct span cursor = {call->filter, call->filter_length};
+    size_t n = 0;
+    for (size_t i = 0; i < all.count; i++)
+        if ((!call->named || span_order(&all.name[i], &cursor) > 0) &&
+            admin_call_shows(call, all.name[i].at, all.name[i].length))
+            all.name[n++] = all.name[i];
+    all.count = n;
+    qsort(all.name, n, sizeof(*all.name), span_order);
+    put_page(a, call, r, &all);
+    return ERR_OK;
 }

@@ -64,7 +64,7 @@ static bool look_at(struct look *l, const char *name, size_t length, struct buff
 
 static void take(struct look *l, const char *name, size_t length)
 {
-    struct buffer reply = {0};
+    SCOPED(buffer_fini) struct buffer reply = {0};
     uint64_t index = l->index++;
     bool now = index >= l->from && !l->over;
     if (now && clock_mono_us() >= l->deadline_us) {
@@ -74,7 +74,6 @@ static void take(struct look *l, const char *name, size_t length)
     }
     if (!now || look_at(l, name, length, &reply))
         watching_put(l->call, WATCHING_FILTER, name, length, &reply);
-    buffer_fini(&reply);
 }
 
 /* --- coordinators and nodes --- */
@@ -101,11 +100,10 @@ enum err admin_watching(struct admin *a, struct admin_call *call, struct reply *
                      .from = call->cursor,
                      .deadline_us = clock_mono_us() + (uint64_t)WATCHING_BUDGET_MS * 1000};
     call->cursor = 0;
-    struct filter_names all;
+    SCOPED(admin_names_free) struct filter_names all;
     enum err code = admin_names(a, &all, e);
     for (size_t i = 0; i < all.count; i++)
         take(&l, all.name[i].at, all.name[i].length);
-    admin_names_free(&all);
     if ((call->flags & WATCHING_STATUS) == 0)
         return code;
     take_list(&l, WATCHING_NODES, admin_nodes);

@@ -20,22 +20,20 @@ extern const char embedded_complete_bash[], embedded_complete_zsh[], embedded_co
 static int print_filters(struct cli *cli, const char *begin)
 {
     struct error e = {""};
-    redisReply *reply = NULL;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     const char *argv[] = {"KEYS", "*"};
     if (client_open(&cli->client, &cli->address, cli->timeout_ms, &e) != ERR_OK)
         return CLI_UNREACHABLE;
     enum err code = client_call(cli->client, &reply, 2, argv, NULL, &e);
     for (size_t i = 0; code == ERR_OK && reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
         const redisReply *name = reply->element[i];
-        struct buffer escaped = {0};
+        SCOPED(buffer_fini) struct buffer escaped = {0};
         if (name->type == REDIS_REPLY_STRING && strncmp(name->str, begin, strlen(begin)) == 0)
             output_escape(&escaped, name->str, (size_t)name->len);
         if (escaped.length == (size_t)name->len && name->str[0] != '-' &&
             strpbrk(name->str, " '\"$`\\;&|<>()*?[!#~") == NULL)
             (void)puts(name->str);
-        buffer_fini(&escaped);
     }
-    freeReplyObject(reply);
     client_close(cli->client);
     return cli_exit_of(code);
 }

@@ -25,13 +25,11 @@ static void consider(struct suggestion *best, const char *typed, const char *wor
 
 static int unknown(const char *what, const char *typed, struct suggestion s)
 {
-    struct buffer b = {0};
+    SCOPED(buffer_fini) struct buffer b = {0};
     output_escape(&b, typed, strlen(typed));
-    (void)cli_fail(CLI_USAGE, "unknown %s \"%s\"%s%s%s", what, buffer_text(&b),
-                   s.word == NULL ? "" : "; did you mean \"",
-                   s.word == NULL ? "; see twinbloom --help" : s.word, s.word == NULL ? "" : "\"?");
-    buffer_fini(&b);
-    return CLI_USAGE;
+    return cli_fail(CLI_USAGE, "unknown %s \"%s\"%s%s%s", what, buffer_text(&b),
+                    s.word == NULL ? "" : "; did you mean \"",
+                    s.word == NULL ? "; see twinbloom --help" : s.word, s.word == NULL ? "" : "\"?");
 }
 
 static const struct command *find_command(const char *name)

@@ -269,7 +269,7 @@ static void write_rows(struct json *j, const char *name, const struct reference_
 
 void reference_json(void)
 {
-    struct buffer b = {0};
+    SCOPED(buffer_fini) struct buffer b = {0};
     struct json j = {.out = &b};
     json_open(&j, '{');
     json_text(&j, "version", TWINBLOOM_VERSION);
@@ -283,5 +283,4 @@ void reference_json(void)
     write_rows(&j, "environment", reference_environment);
     json_close(&j, '}');
     (void)puts(buffer_text(&b));
-    buffer_fini(&b);
 }

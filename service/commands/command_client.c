@@ -67,7 +67,7 @@ void command_client_id(struct client *c, const struct argument *a UNUSED, size_t
 
 void command_client_info(struct client *c, const struct argument *a UNUSED, size_t count UNUSED)
 {
-    struct buffer line = {0};
+    SCOPED(buffer_fini) struct buffer line = {0};
     client_list_line(&line, c);
     struct reply r = client_reply_begin(c);
     if (buffer_failed(&line))
@@ -75,7 +75,6 @@ void command_client_info(struct client *c, const struct argument *a UNUSED, size
     else
         reply_verbatim(&r, line.data, line.length);
     client_reply_end(c);
-    buffer_fini(&line);
 }
 
 /* There is no eviction here, and keys have no age, so both settings already apply. */

@@ -58,7 +58,7 @@ static void list(void *arg, const char *name, const char *bare, const char *valu
 
 void command_config_get(struct client *c, const struct argument *a, size_t count)
 {
-    struct buffer items = {0};
+    SCOPED(buffer_fini) struct buffer items = {0};
     struct listing l = {
         .patterns = a + 2, .count = count - 2, .items = {.out = &items, .protocol = c->protocol}};
     for (size_t i = 0; i < PARAMETERS; i++)
@@ -74,7 +74,6 @@ void command_config_get(struct client *c, const struct argument *a, size_t count
         buffer_append(r.out, items.data, items.length);
         client_reply_end(c);
     }
-    buffer_fini(&items);
 }
 
 /* --- SET --- */

@@ -150,7 +150,7 @@ enum { SECTIONS = sizeof(sections) / sizeof(sections[0]) };
 
 void command_info(struct client *c, const struct argument *a, size_t count)
 {
-    struct buffer text = {0};
+    SCOPED(buffer_fini) struct buffer text = {0};
     struct service *s = c->worker->service;
     const struct config *config = live_config_acquire(s->config);
     for (size_t i = 0; i < SECTIONS; i++) {
@@ -174,5 +174,4 @@ void command_info(struct client *c, const struct argument *a, size_t count)
     else
         reply_verbatim(&r, text.data, text.length);
     client_reply_end(c);
-    buffer_fini(&text);
 }

@@ -27,11 +27,8 @@ static const char *take_nodes(const struct argument *value, struct admin_call *c
     if (value->length == 0 || memchr(value->bytes, '\0', value->length) != NULL)
         return "RANGE NODES names no node";
     free(call->nodes);
-    call->nodes = calloc(1, value->length + 1);
-    if (call->nodes == NULL)
-        return "OOM out of memory";
-    memcpy(call->nodes, value->bytes, value->length);
-    return NULL;
+    call->nodes = buffer_copy(value->bytes, value->length);
+    return call->nodes == NULL ? "OOM out of memory" : NULL;
 }
 
 /* [CAPACITY n] [ERROR r] [NODES a,b] [HOLD] [DRYRUN] [FULL], as far as the command's value allows. */
@@ -64,7 +61,7 @@ const char *command_take_job(const struct command_words *w, struct admin_call *c
 const char *command_take_request(const struct command_words *w, struct admin_call *call)
 {
     size_t i = 2;
-    struct buffer name = {0};
+    SCOPED(buffer_fini) struct buffer name = {0};
     if (w->command->value == WISH_THROTTLE) {
         if (!number_u64(w->a[i].bytes, w->a[i].length, &call->rows_per_second))
             return "RANGE ROWS is not a whole number";
@@ -76,7 +73,6 @@ const char *command_take_request(const struct command_words *w, struct admin_cal
         return "ERR syntax error";
     bool is_its = job_id_take(&name, &call->job, w->a[i + 1].bytes, w->a[i + 1].length) &&
                   name.length == call->filter_length && memcmp(name.data, call->filter, name.length) == 0;
-    buffer_fini(&name);
     return is_its ? NULL : "RANGE JOB is not the id of a job of this filter";
 }
 

@@ -267,22 +267,19 @@ static enum err assemble(const struct config_file *f, struct config *c, struct e
 
 enum err config_read_stream(struct config **out, FILE *from, const char *name, struct error *e)
 {
-    struct config_file file;
-    struct config *c = NULL;
+    SCOPED(config_file_fini) struct config_file file;
     enum err err = config_file_read(&file, from, name, e);
     if (err != ERR_OK)
-        goto done;
-    c = calloc(1, sizeof(*c));
+        return err;
+    struct config *c = calloc(1, sizeof(*c));
     err = c != NULL ? assemble(&file, c, e) : error_set(e, ERR_NOMEM, "%s: no memory", name);
-    if (err == ERR_OK) {
-        atomic_init(&c->references, 1);
-        *out = c;
-        c = NULL;
+    if (err != ERR_OK) {
+        config_free(c);
+        return err;
     }
-done:
-    config_free(c);
-    config_file_fini(&file);
-    return err;
+    atomic_init(&c->references, 1);
+    *out = c;
+    return ERR_OK;
 }
 
 enum err config_read(struct config **out, const char *path, struct error *e)

@@ -147,14 +147,9 @@ static char *plain_text(const char *bytes, size_t length, struct error *e)
             (void)error_set(e, ERR_CONFIG, "it holds a control character; remove it");
             return NULL;
         }
-    char *text = malloc(length + 1);
-    if (text == NULL) {
+    char *text = buffer_copy(bytes, length);
+    if (text == NULL)
         (void)error_set(e, ERR_NOMEM, "no memory");
-        return NULL;
-    }
-    if (length > 0)
-        memcpy(text, bytes, length);
-    text[length] = '\0';
     return text;
 }
 
@@ -242,7 +237,7 @@ enum err config_assign(struct config **out, const struct config *from, const str
 static void each_of(enum config_section section, const void *base, const struct config_item *item,
                     config_value_fn *fn, void *arg)
 {
-    struct buffer name = {0}, value = {0};
+    SCOPED(buffer_fini) struct buffer name = {0}, value = {0};
     for (size_t i = 0; i < config_key_count; i++) {
         const struct config_key *k = &config_keys[i];
         if (k->section != section)
@@ -253,8 +248,6 @@ static void each_of(enum config_section section, const void *base, const struct 
         config_key_format(k, base, &value);
         fn(arg, buffer_text(&name), find_bare(k->name) == k ? k->name : "", buffer_text(&value));
     }
-    buffer_fini(&name);
-    buffer_fini(&value);
 }
 
 void config_each(const struct config *c, config_value_fn *fn, void *arg)

@@ -19,10 +19,9 @@ static const char *first_set(enum config_section section, const void *base, cons
     bool set = false;
     for (; *keys != NULL; keys++) {
         const struct config_key *k = config_key_find(section, *keys);
-        struct buffer value = {0};
+        SCOPED(buffer_fini) struct buffer value = {0};
         config_key_format(k, base, &value);
         set = strcmp(buffer_text(&value), k->standard) != 0 && !buffer_failed(&value);
-        buffer_fini(&value);
         if (set)
             break;
     }
@@ -50,14 +49,12 @@ static enum err check_redis_tls(const struct config_check *c, bool used)
 /* The text of nodes_parse() may repeat a part of the value, so it is masked too. */
 static enum err refuse_nodes(const struct config_check *c, const char *key, const char *why)
 {
-    struct buffer what = {0};
+    SCOPED(buffer_fini) struct buffer what = {0};
     buffer_printf(&what, "'%s': ", key);
     config_mask(&what, why);
     buffer_puts(&what, "; write redis://host:port, rediss://host:port");
     buffer_puts(&what, strcmp(key, "nodes") == 0 ? " or unix:///path, comma separated" : ", comma separated");
-    enum err err = config_refuse_key(c, CONFIG_REDIS, NULL, key, "%s", buffer_text(&what));
-    buffer_fini(&what);
-    return err;
+    return config_refuse_key(c, CONFIG_REDIS, NULL, key, "%s", buffer_text(&what));
 }
 
 enum err config_nodes(const struct config *c, struct nodes *nodes, struct nodes *sentinels, struct error *e)

@@ -263,7 +263,7 @@ enum err config_file_read(struct config_file *f, FILE *from, const char *name, s
 {
     *f = (struct config_file){.name = name};
     struct reading r = {.file = f, .error = e};
-    char *line = NULL;
+    SCOPED(scope_free) char *line = NULL;
     size_t size = 0;
     ssize_t length;
     while (r.status == ERR_OK && (length = getline(&line, &size, from)) >= 0) {
@@ -273,7 +273,6 @@ enum err config_file_read(struct config_file *f, FILE *from, const char *name, s
     if (r.status == ERR_OK && !feof(from))
         r.status = error_set(e, errno == ENOMEM ? ERR_NOMEM : ERR_IO, "%s: cannot be read: %s", name,
                              strerror(errno));
-    free(line);
     return r.status;
 }
 

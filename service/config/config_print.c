@@ -74,10 +74,9 @@ static void mask_urls(struct buffer *out, const char *text)
 
 void config_mask(struct buffer *out, const char *text)
 {
-    struct buffer half = {0};
+    SCOPED(buffer_fini) struct buffer half = {0};
     mask_parameters(&half, text);
     mask_urls(out, buffer_text(&half));
-    buffer_fini(&half);
 }
 
 /* Broken at blanks, so that a line has at most 120 columns. */
@@ -95,7 +94,7 @@ static void print_comment(FILE *to, const char *text)
 
 static void print_help(FILE *to, const struct config_key *k)
 {
-    struct buffer bounds = {0}, text = {0};
+    SCOPED(buffer_fini) struct buffer bounds = {0}, text = {0};
     config_key_bounds(k, &bounds);
     buffer_puts(&text, k->help);
     if (*k->standard != '\0')
@@ -107,8 +106,6 @@ static void print_help(FILE *to, const struct config_key *k)
     else if ((k->flags & CONFIG_FILE_ONLY) != 0)
         buffer_puts(&text, " Not by CONFIG SET.");
     print_comment(to, buffer_text(&text));
-    buffer_fini(&text);
-    buffer_fini(&bounds);
 }
 
 /* @base NULL: a template. Without any filter or user the reference would lack these keys. */
@@ -116,7 +113,7 @@ static void print_section(FILE *to, enum config_section section, const void *bas
 {
     for (size_t i = 0; i < config_key_count; i++) {
         const struct config_key *k = &config_keys[i];
-        struct buffer value = {0};
+        SCOPED(buffer_fini) struct buffer value = {0};
         if (k->section != section)
             continue;
         print_help(to, k);
@@ -129,7 +126,6 @@ static void print_section(FILE *to, enum config_section section, const void *bas
         } else {
             (void)fprintf(to, "# %s =%s%s\n", k->name, *k->standard != '\0' ? " " : "", k->standard);
         }
-        buffer_fini(&value);
     }
 }
 

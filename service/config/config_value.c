@@ -228,12 +228,10 @@ enum err config_key_set(const struct config_key *k, void *base, const char *text
         return error_set(e, ERR_CONFIG, "'%s' is '%.60s', which is not valid; give %s", k->name, text,
                          types[k->type].expected);
     if (is_number(k->type) && !in_bounds(k, &v)) {
-        struct buffer bounds = {0};
+        SCOPED(buffer_fini) struct buffer bounds = {0};
         config_key_bounds(k, &bounds);
-        enum err err = error_set(e, ERR_CONFIG, "'%s' is %.60s, out of bounds; allowed is %s", k->name, text,
-                                 buffer_text(&bounds));
-        buffer_fini(&bounds);
-        return err;
+        return error_set(e, ERR_CONFIG, "'%s' is %.60s, out of bounds; allowed is %s", k->name, text,
+                         buffer_text(&bounds));
     }
     store(k, to, &v);
     return ERR_OK;

@@ -30,10 +30,8 @@ void live_config_free(struct live_config *l)
 
 const struct config *live_config_acquire(struct live_config *l)
 {
-    (void)pthread_mutex_lock(&l->lock);
-    const struct config *c = config_hold(l->current);
-    (void)pthread_mutex_unlock(&l->lock);
-    return c;
+    HOLD(&l->lock);
+    return config_hold(l->current);
 }
 
 /* The address cannot be that of a later one while the caller holds it. */

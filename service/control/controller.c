@@ -373,13 +373,12 @@ static void look_at_all(struct controller *k)
         (void)look(k, c->filter[i].name, strlen(c->filter[i].name),
                    seen_of(k, c->filter[i].name, strlen(c->filter[i].name)));
     followers_end_round(k->o->followers, c);
-    redisReply *names = NULL;
+    SCOPED(scope_reply) redisReply *names = NULL;
     if (sync_client_command(k->redis, nodes_filters(sync_client_nodes(k->redis), c->prefix), &names, &e,
                             "SMEMBERS %s:filters", c->prefix) != ERR_OK)
         return;
     atomic_store(&k->service->filters, names->elements);
     look_at_others(k, names);
-    freeReplyObject(names);
     look_at_unlisted(k);
     filter_states_forget(k->service->watch, k->round);
 }

@@ -49,7 +49,7 @@ static enum err last_job(struct controller *k, struct last_job *last, struct err
                                  &last->dead_generation, &last->dead_at_build, &last->swept,
                                  &last->system};
     enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     *last = (struct last_job){.running = false};
     enum err code = sync_client_filter_command(
         k->redis, &k->handle.names, "job",
@@ -71,7 +71,6 @@ static enum err last_job(struct controller *k, struct last_job *last, struct err
                 (void)number_u64(value->str, (size_t)value->len, numbers[i]);
         }
     }
-    freeReplyObject(reply);
     return ERR_OK;
 }
 

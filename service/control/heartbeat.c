@@ -79,11 +79,10 @@ static void find_masters(struct heartbeat *p)
     struct cluster *cluster = p->service->nodes.cluster;
     if (cluster == NULL || cluster_version(cluster) == p->map_version)
         return;
-    struct slot_map map;
+    SCOPED(slot_map_fini) struct slot_map map;
     slot_map_init(&map);
     if (cluster_copy(cluster, &map, &p->map_version) == ERR_OK)
         take_masters(p, &map);
-    slot_map_fini(&map);
 }
 
 static void look_at_node(struct heartbeat *p, unsigned i)
@@ -151,10 +150,9 @@ static void add_postgres(struct heartbeat *p, const struct config *c)
 
 static void add_nodes(struct heartbeat *p)
 {
-    struct buffer list = {0};
+    SCOPED(buffer_fini) struct buffer list = {0};
     members_list_nodes(&p->service->nodes, &list);
     members_text(&p->heartbeat, MEMBERS_NODES, buffer_text(&list));
-    buffer_fini(&list);
 }
 
 static void add_listen(struct heartbeat *p, const struct config *c)
@@ -229,10 +227,9 @@ static void add_fields(struct heartbeat *p)
     add_nodes(p);
     add_redis(p);
     add_postgres(p, c);
-    struct buffer jobs = {0};
+    SCOPED(buffer_fini) struct buffer jobs = {0};
     runner_each(p->runner, add_job, &jobs);
     members_text(&p->heartbeat, MEMBERS_JOBS, buffer_text(&jobs));
-    buffer_fini(&jobs);
     add_epochs(p);
     config_release(c);
 }

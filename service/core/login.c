@@ -90,9 +90,8 @@ static bool is_remembered(struct login *l, const unsigned char mac[MAC_SIZE])
 
 void login_forget(struct login *l)
 {
-    (void)pthread_mutex_lock(&l->lock);
+    HOLD(&l->lock);
     OPENSSL_cleanse(l->remembered, sizeof(l->remembered));
-    (void)pthread_mutex_unlock(&l->lock);
 }
 
 /* --- the thread --- */
@@ -143,10 +142,8 @@ static void refuse_many(struct login *l, struct login_who who)
 
 static uint64_t delayed_until_us(struct login *l, struct login_who who)
 {
-    (void)pthread_mutex_lock(&l->lock);
-    uint64_t until = login_delay_until_us(&l->delay, who, clock_mono_us());
-    (void)pthread_mutex_unlock(&l->lock);
-    return until;
+    HOLD(&l->lock);
+    return login_delay_until_us(&l->delay, who, clock_mono_us());
 }
 
 static void on_query(void *arg)
@@ -187,7 +184,7 @@ static struct login_request *choose(struct login *l, int *ms)
     struct login_request *q, *best = NULL;
     uint64_t now = clock_mono_us(), best_turn = 0;
     *ms = WAIT_MS;
-    (void)pthread_mutex_lock(&l->lock);
+    HOLD(&l->lock);
     TAILQ_FOREACH(q, &l->waiting, link)
     {
         if (atomic_load(q->back.gone)) {
@@ -204,7 +201,6 @@ static struct login_request *choose(struct login *l, int *ms)
             best_turn = turn;
         }
     }
-    (void)pthread_mutex_unlock(&l->lock);
     return best;
 }
 
@@ -296,14 +292,13 @@ static bool is_decided(struct login *l, const struct login_request *q, enum logi
     unsigned char mac[MAC_SIZE];
     bool text = !users_is_hash(q->secret);
     make_mac(l, q->secret, q->password, mac);
-    (void)pthread_mutex_lock(&l->lock);
+    HOLD(&l->lock);
     uint64_t now = clock_mono_us();
     bool free_to_try = login_delay_until_us(&l->delay, q->who, now) <= now;
     bool right =
         free_to_try && q->known && (text ? users_verify(q->secret, q->password) : is_remembered(l, mac));
     if (free_to_try && text && !right)
         login_delay_failed(&l->delay, q->who, now);
-    (void)pthread_mutex_unlock(&l->lock);
     *outcome = right ? LOGIN_WELCOME : LOGIN_REFUSED;
     return right || (free_to_try && text);
 }

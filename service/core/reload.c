@@ -21,7 +21,7 @@ static enum err put_in_force(struct service *s, const struct config *old, const 
                              bool is_file, struct buffer *changed, struct error *e)
 {
     enum err code = ERR_OK;
-    struct buffer fixed = {0};
+    SCOPED(buffer_fini) struct buffer fixed = {0};
     struct tls_contexts certificates = {0};
     config_differences(old, next, false, &fixed);
     config_differences(old, next, true, changed);
@@ -38,14 +38,13 @@ static enum err put_in_force(struct service *s, const struct config *old, const 
     } else {
         tls_unload(&certificates);
     }
-    buffer_fini(&fixed);
     return code;
 }
 
 void reload_file(struct service *s)
 {
     struct error e = {.text = ""};
-    struct buffer changed = {0};
+    SCOPED(buffer_fini) struct buffer changed = {0};
     struct config *next = NULL;
     (void)pthread_mutex_lock(&s->reloading);
     const struct config *old = live_config_acquire(s->config);
@@ -63,14 +62,13 @@ void reload_file(struct service *s)
     }
     config_release(next);
     config_release(old);
-    buffer_fini(&changed);
 }
 
 enum err reload_set(struct service *s, const struct config_assignment *list, size_t count, const char *by,
                     size_t *blamed, struct error *e)
 {
     struct config *next = NULL;
-    struct buffer changed = {0};
+    SCOPED(buffer_fini) struct buffer changed = {0};
     (void)pthread_mutex_lock(&s->reloading);
     const struct config *old = live_config_acquire(s->config);
     enum err code = config_assign(&next, old, list, count, blamed, e);
@@ -81,7 +79,6 @@ enum err reload_set(struct service *s, const struct config_assignment *list, siz
     (void)pthread_mutex_unlock(&s->reloading);
     if (code == ERR_OK)
         announce(s);
-    buffer_fini(&changed);
     config_release(next);
     config_release(old);
     return code;

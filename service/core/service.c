@@ -65,9 +65,7 @@ static void await_masters(struct service *s)
 
 enum err service_reach_nodes(struct service *s, const struct config *config, struct error *e)
 {
-    struct nodes *both = calloc(2, sizeof(*both));
-    if (both == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
+    struct nodes both[2] = {{0}};
     enum err code = config_nodes(config, &both[0], &both[1], e);
     if (code == ERR_OK && config->cluster[0] == '\0')
         s->nodes = both[0];
@@ -84,7 +82,6 @@ enum err service_reach_nodes(struct service *s, const struct config *config, str
         if (code == ERR_OK)
             await_masters(s);
     }
-    free(both);
     return code;
 }
 

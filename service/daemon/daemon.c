@@ -81,12 +81,11 @@ static enum err explain_sources(const struct config *config, const char *path, s
         const struct config_filter *f = &config->filter[i];
         if (f->table[0] == '\0')
             continue;
-        struct source *source = NULL;
+        SCOPED(source_drop) struct source *source = NULL;
         const struct source_config sc = sources_config(config, f);
         code = source_open(&source, &sc, (unsigned)config->postgres_timeout_ms, e);
         if (code == ERR_OK)
             code = explain(config, f, source, e);
-        source_close(source);
         if (code != ERR_OK)
             code = error_prefix(e, code, "%s:%u: [filter %s]", path, f->line, f->name);
     }
@@ -114,9 +113,7 @@ static int check_config(const struct config *config, const char *path)
 static int start(const struct config *config, const char *path)
 {
     struct error e = {.text = ""};
-    struct service *s = calloc(1, sizeof(*s));
-    if (s == NULL)
-        return EXIT_FAILURE;
+    struct service *s = &(struct service){0};
     char host[32] = "host";
     (void)gethostname(host, sizeof(host) - 1);
     for (char *p = host; *p != '\0'; p++)
@@ -127,10 +124,8 @@ static int start(const struct config *config, const char *path)
     (void)snprintf(s->owner, sizeof(s->owner), "%s-%d-%08" PRIx32, host, (int)getpid(),
                    (uint32_t)random_u64());
     s->config = live_config_new(config);
-    if (s->config == NULL) {
-        free(s);
+    if (s->config == NULL)
         return EXIT_FAILURE;
-    }
     (void)pthread_mutex_init(&s->reloading, NULL);
     s->config_path = path;
     (void)snprintf(s->prefix, sizeof(s->prefix), "%s", config->prefix);
@@ -147,7 +142,6 @@ static int start(const struct config *config, const char *path)
         log_info("stopped", "uptime_seconds=%" PRIu64, (clock_mono_us() - s->started_us) / 1000000);
     live_config_free(s->config);
     (void)pthread_mutex_destroy(&s->reloading);
-    free(s);
     return code == ERR_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

@@ -231,12 +231,11 @@ void supervisor_end(struct supervisor *v)
 
 void supervisor_reloading(struct supervisor *v)
 {
-    struct buffer text = {0};
+    SCOPED(buffer_fini) struct buffer text = {0};
     if (!v->listens || !v->ready)
         return;
     buffer_printf(&text, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, clock_mono_us());
     tell(buffer_text(&text));
-    buffer_fini(&text);
 }
 
 void supervisor_reloaded(struct supervisor *v)
@@ -247,10 +246,9 @@ void supervisor_reloaded(struct supervisor *v)
 
 void supervisor_stopping(struct supervisor *v, uint64_t delay_ms)
 {
-    struct buffer text = {0};
+    SCOPED(buffer_fini) struct buffer text = {0};
     if (!v->listens)
         return;
     buffer_printf(&text, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%" PRIu64, delay_ms * 1000 + END_US);
     tell(buffer_text(&text));
-    buffer_fini(&text);
 }

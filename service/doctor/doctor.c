@@ -146,9 +146,7 @@ int doctor_alone(const struct config *config, const char *version, FILE *to)
 {
     struct alone a = {.to = to};
     struct error e = {.text = ""};
-    struct service *s = calloc(1, sizeof(*s));
-    if (s == NULL)
-        return EXIT_FAILURE;
+    struct service *s = &(struct service){0};
     s->redis_timeout_ms = (unsigned)config->redis_timeout_ms;
     if (service_reach_nodes(s, config, &e) == ERR_OK) {
         const struct doctor_options o = {config, &s->nodes, version, print, &a};
@@ -158,7 +156,6 @@ int doctor_alone(const struct config *config, const char *version, FILE *to)
         print(&a, &f);
     }
     service_leave_nodes(s);
-    free(s);
     (void)fprintf(to, "%u ok, %u warning%s, %u problem%s\n", a.count[DOCTOR_OK], a.count[DOCTOR_WARNING],
                   a.count[DOCTOR_WARNING] == 1 ? "" : "s", a.count[DOCTOR_PROBLEM],
                   a.count[DOCTOR_PROBLEM] == 1 ? "" : "s");

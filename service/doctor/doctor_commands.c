@@ -175,7 +175,7 @@ static void try_all(struct doctor *d, struct sync_client *l, const struct doctor
     enum err code = ERR_OK;
     name_scratch(d, n, &s);
     for (size_t i = 0; i < doctor_command_count && code == ERR_OK; i++) {
-        redisReply *r = NULL;
+        SCOPED(scope_reply) redisReply *r = NULL;
         if (doctor_command_rows[i].needed != NULL && !doctor_command_rows[i].needed(d))
             continue;
         code = run(l, n, &s, &doctor_command_rows[i], &r, &e);
@@ -183,7 +183,6 @@ static void try_all(struct doctor *d, struct sync_client *l, const struct doctor
             judge(&f, &doctor_command_rows[i], r);
             count++;
         }
-        freeReplyObject(r);
     }
     if (code != ERR_OK)
         doctor_tell(d, DOCTOR_PROBLEM, n->name, "look at its log, and run this again", "%s", e.text);

@@ -16,7 +16,7 @@ enum { CLOCK_WARN_MS = 2000 };
 /* Check what other coordinators have written on this node. */
 void doctor_nodes(struct doctor *d, const struct doctor_node *n)
 {
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     struct error e;
     bool lacks = false;
     if (d->o->nodes->cluster != NULL ||
@@ -33,7 +33,6 @@ void doctor_nodes(struct doctor *d, const struct doctor_node *n)
                     "other coordinators had more nodes: %.300s", r->str);
     else
         doctor_tell(d, DOCTOR_OK, n->name, "", "as other coordinators have it");
-    freeReplyObject(r);
 }
 
 /* --- coordinators --- */

@@ -67,7 +67,7 @@ static enum err try_stream(const struct doctor *d, const struct config_filter *f
 static void look_at_follower(struct doctor *d, const struct config_filter *f)
 {
     struct error e;
-    struct source *s = doctor_open_source(d, f, &e);
+    SCOPED(source_drop) struct source *s = doctor_open_source(d, f, &e);
     if (s == NULL)
         return; /* the probe of tables reports the reason */
     enum err code = ERR_OK;
@@ -87,7 +87,6 @@ static void look_at_follower(struct doctor *d, const struct config_filter *f)
                     : f->follow_by == FOLLOW_BY_LOGICAL ? "by logical replication"
                                                         : "by an outbox",
                     f->follow ? "" : ", during rebuilds only");
-    source_close(s);
 }
 
 void doctor_followers(struct doctor *d)
@@ -100,7 +99,7 @@ void doctor_followers(struct doctor *d)
 void doctor_standby(struct doctor *d)
 {
     const struct config *c = d->o->config;
-    struct source *primary = NULL, *standby = NULL;
+    SCOPED(source_drop) struct source *primary = NULL, *standby = NULL;
     struct source_replay replay;
     char barrier[SOURCE_BARRIER_MAX];
     struct error e;
@@ -126,8 +125,6 @@ void doctor_standby(struct doctor *d)
                     "it is %.0f s behind", seconds);
     else
         doctor_tell(d, DOCTOR_OK, "", "", "it answers, %.0f s behind", seconds < 0 ? 0 : seconds);
-    source_close(standby);
-    source_close(primary);
 }
 
 /* --- slots --- */
@@ -196,7 +193,7 @@ void doctor_slots(struct doctor *d)
 {
     const struct config *c = d->o->config;
     struct connection *server = NULL;
-    redisReply *noted = NULL;
+    SCOPED(scope_reply) redisReply *noted = NULL;
     struct error e;
     char key[PREFIX_MAX + sizeof(":slots")];
     if (!d->has_postgres)
@@ -216,5 +213,4 @@ void doctor_slots(struct doctor *d)
             doctor_tell_error(d, DOCTOR_PROBLEM, "", &e, "");
         connection_close(server);
     }
-    freeReplyObject(noted);
 }

@@ -22,7 +22,7 @@ enum {
 static enum err ask_server(struct server_facts *out, const struct config *config, struct error *e)
 {
     struct connection *c = NULL;
-    PGresult *r = NULL;
+    SCOPED(scope_result) PGresult *r = NULL;
     const struct source_watch nobody = {NULL, NULL};
     enum err code = connection_open(&c, CONNECTION_SQL, config->dsn, "twinbloom doctor",
                                     (unsigned)config->postgres_timeout_ms, nobody, e);
@@ -41,7 +41,6 @@ static enum err ask_server(struct server_facts *out, const struct config *config
         result_copy(out->version_text, sizeof(out->version_text), r, "version");
         result_copy(out->role, sizeof(out->role), r, "role");
     }
-    PQclear(r);
     connection_close(c);
     return code;
 }
@@ -164,12 +163,11 @@ struct source *doctor_open_source(const struct doctor *d, const struct config_fi
 static void look_at_table(struct doctor *d, const struct config_filter *f)
 {
     struct error e;
-    struct source *source = doctor_open_source(d, f, &e);
+    SCOPED(source_drop) struct source *source = doctor_open_source(d, f, &e);
     if (source != NULL)
         tell_rows(d, source, f);
     else
         doctor_tell_error(d, DOCTOR_PROBLEM, f->name, &e, "");
-    source_close(source);
 }
 
 void doctor_tables(struct doctor *d)

@@ -85,13 +85,12 @@ static enum err drop_under_mutex(struct service *s, struct handle *f, struct vie
 /* ERR_NOT_FOUND: there is no record either. */
 static enum err look_for_leftover(struct handle *f, struct error *e)
 {
-    redisReply *reply = NULL;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = sync_client_filter_command(f->redis, &f->names, "leftover", "EXISTS %b", &reply, e);
     if (code != ERR_OK)
         return code;
     if (reply->type != REDIS_REPLY_INTEGER || reply->integer == 0)
         code = error_set(e, ERR_NOT_FOUND, "the filter does not exist");
-    freeReplyObject(reply);
     return code;
 }
 

@@ -228,7 +228,7 @@ static enum err make(struct service *s, const struct config *config, struct hand
 {
     enum { LANES = 1 };
     struct placement on;
-    struct view *is = malloc(sizeof(*is));
+    struct view is;
     struct log_view *v = malloc(sizeof(*v));
     const struct work work = {.fn = filter_hold_mutex, .arg = mutex};
     struct filter_naming naming = {.handle = f, .as_new = r->sourced || r->anew};
@@ -239,15 +239,11 @@ static enum err make(struct service *s, const struct config *config, struct hand
                              .lanes = LANES,
                              .placement = &on,
                              .shard_bytes = (uint32_t)config->shard_bytes};
-    if (is == NULL || v == NULL) {
-        free(is);
-        free(v);
+    if (v == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    }
     enum err code = service_claim(s, f->redis, e);
     if (code == ERR_OK)
-        code = filter_make_way(s, &naming, name, length, is, &work, e);
-    free(is);
+        code = filter_make_way(s, &naming, name, length, &is, &work, e);
     if (code == ERR_OK)
         code = placement_choose(&on, &s->nodes, r->nodes, e);
     if (code == ERR_OK)

@@ -84,11 +84,10 @@ static struct filter_state *find_or_make_locked(struct filter_states *watch, con
 
 struct filter_state *filter_states_next(struct filter_states *watch, const struct filter_state *w)
 {
-    (void)pthread_mutex_lock(&watch->lock);
+    HOLD(&watch->lock);
     struct filter_state *next = w == NULL ? watch->bucket[0] : w->next;
     for (size_t i = w == NULL ? 1 : bucket_of(w->name, w->length) + 1; next == NULL && i < BUCKETS; i++)
         next = watch->bucket[i];
-    (void)pthread_mutex_unlock(&watch->lock);
     return next;
 }
 
@@ -102,7 +101,7 @@ static bool is_looked_at(const struct filter_state *w)
 void filter_states_forget(struct filter_states *watch, uint64_t round)
 {
     for (size_t i = 0; i < BUCKETS; i++) {
-        (void)pthread_mutex_lock(&watch->lock);
+        HOLD(&watch->lock);
         for (struct filter_state **at = &watch->bucket[i], *w; (w = *at) != NULL;) {
             bool reports = w->served.epoch != 0 || w->changed;
             if (w->seen != 0 || reports || is_looked_at(w) || w->round >= round) {
@@ -112,33 +111,29 @@ void filter_states_forget(struct filter_states *watch, uint64_t round)
             *at = w->next;
             watched_free(w);
         }
-        (void)pthread_mutex_unlock(&watch->lock);
     }
 }
 
 struct filter_state *filter_states_find(struct filter_states *watch, const char *name, size_t length)
 {
-    (void)pthread_mutex_lock(&watch->lock);
-    struct filter_state *w = find_or_make_locked(watch, name, length);
-    (void)pthread_mutex_unlock(&watch->lock);
-    return w;
+    HOLD(&watch->lock);
+    return find_or_make_locked(watch, name, length);
 }
 
 struct filter_note filter_states_note(struct filter_states *watch, const char *name, size_t length)
 {
     struct filter_note note = {0};
-    (void)pthread_mutex_lock(&watch->lock);
+    HOLD(&watch->lock);
     const struct filter_state *w = find_locked(watch, name, length);
     if (w != NULL)
         note = w->told;
-    (void)pthread_mutex_unlock(&watch->lock);
     return note;
 }
 
 size_t filter_states_lost(struct filter_states *watch, struct buffer *names)
 {
     size_t count = 0;
-    (void)pthread_mutex_lock(&watch->lock);
+    HOLD(&watch->lock);
     for (size_t i = 0; i < BUCKETS; i++)
         for (const struct filter_state *w = watch->bucket[i]; w != NULL; w = w->next) {
             if (!w->told.is_lost)
@@ -147,15 +142,13 @@ size_t filter_states_lost(struct filter_states *watch, struct buffer *names)
             buffer_append(names, w->name, w->length);
             count++;
         }
-    (void)pthread_mutex_unlock(&watch->lock);
     return count;
 }
 
 void filter_state_tell(struct filter_state *w)
 {
-    (void)pthread_mutex_lock(&w->watch->lock);
+    HOLD(&w->watch->lock);
     w->told = w->note;
-    (void)pthread_mutex_unlock(&w->watch->lock);
 }
 
 /* --- versions --- */
@@ -196,25 +189,21 @@ static void serve_locked(struct filter_state *w, uint64_t incarnation, uint64_t 
 
 void filter_state_serve(struct filter_state *w, uint64_t incarnation, uint64_t epoch)
 {
-    (void)pthread_mutex_lock(&w->watch->lock);
+    HOLD(&w->watch->lock);
     serve_locked(w, incarnation, epoch);
-    (void)pthread_mutex_unlock(&w->watch->lock);
 }
 
 void filter_state_found(struct filter_state *w, uint64_t incarnation, uint64_t epoch)
 {
-    (void)pthread_mutex_lock(&w->watch->lock);
+    HOLD(&w->watch->lock);
     w->found = (struct filter_version){incarnation, epoch};
     judge(w);
-    (void)pthread_mutex_unlock(&w->watch->lock);
 }
 
 struct filter_states_total filter_states_total(struct filter_states *watch)
 {
-    (void)pthread_mutex_lock(&watch->lock);
-    struct filter_states_total total = watch->total;
-    (void)pthread_mutex_unlock(&watch->lock);
-    return total;
+    HOLD(&watch->lock);
+    return watch->total;
 }
 
 /* The lock is released between two filters, as the controller may wait for it. */
@@ -223,7 +212,7 @@ size_t filter_states_changes(struct filter_states *watch, size_t most, filter_st
     struct names names;
     size_t count = 0;
     for (bool any = true; any && count < most;) {
-        (void)pthread_mutex_lock(&watch->lock);
+        HOLD(&watch->lock);
         struct filter_state *w = TAILQ_FIRST(&watch->changed);
         any = w != NULL;
         if (any) {
@@ -235,7 +224,6 @@ size_t filter_states_changes(struct filter_states *watch, size_t most, filter_st
             }
             w->reported = w->served.epoch != 0;
         }
-        (void)pthread_mutex_unlock(&watch->lock);
     }
     return count;
 }
@@ -243,11 +231,10 @@ size_t filter_states_changes(struct filter_states *watch, size_t most, filter_st
 void filter_states_report_again(struct filter_states *watch)
 {
     for (size_t i = 0; i < BUCKETS; i++) {
-        (void)pthread_mutex_lock(&watch->lock);
+        HOLD(&watch->lock);
         for (struct filter_state *w = watch->bucket[i]; w != NULL; w = w->next)
             if (w->served.epoch != 0)
                 set_changed(w, true);
-        (void)pthread_mutex_unlock(&watch->lock);
     }
 }
 
@@ -256,7 +243,7 @@ void filter_states_behind(struct filter_states *watch, size_t most, filter_state
     struct names names;
     struct filter_state *w;
     size_t count = 0;
-    (void)pthread_mutex_lock(&watch->lock);
+    HOLD(&watch->lock);
     TAILQ_FOREACH(w, &watch->behind, behind_link)
     {
         if (count++ == most)
@@ -264,25 +251,23 @@ void filter_states_behind(struct filter_states *watch, size_t most, filter_state
         if (names_init(&names, "p", w->name, w->length, NULL) == ERR_OK)
             fn(arg, names.filter, w->found.epoch, ++w->times_behind);
     }
-    (void)pthread_mutex_unlock(&watch->lock);
 }
 
 /* --- incarnations --- */
 
 void filter_states_on_seen(struct filter_states *watch, const char *name, size_t length, uint64_t incarnation)
 {
-    (void)pthread_mutex_lock(&watch->lock);
+    HOLD(&watch->lock);
     struct filter_state *w = find_or_make_locked(watch, name, length);
     if (w != NULL && incarnation > w->seen /* incarnations grow */ &&
         incarnation != w->dropped) /* a thread that read it before the deletion reports late */
         w->seen = incarnation;
-    (void)pthread_mutex_unlock(&watch->lock);
 }
 
 void filter_states_on_dropped(struct filter_states *watch, const char *name, size_t length,
                               uint64_t incarnation)
 {
-    (void)pthread_mutex_lock(&watch->lock);
+    HOLD(&watch->lock);
     struct filter_state *w = find_locked(watch, name, length);
     if (w != NULL) {
         serve_locked(w, 0, 0);
@@ -290,14 +275,11 @@ void filter_states_on_dropped(struct filter_states *watch, const char *name, siz
         if (w->seen == incarnation) /* not for one made since */
             w->seen = 0;
     }
-    (void)pthread_mutex_unlock(&watch->lock);
 }
 
 uint64_t filter_states_seen(struct filter_states *watch, const char *name, size_t length)
 {
-    (void)pthread_mutex_lock(&watch->lock);
+    HOLD(&watch->lock);
     const struct filter_state *w = find_locked(watch, name, length);
-    uint64_t seen = w == NULL ? 0 : w->seen;
-    (void)pthread_mutex_unlock(&watch->lock);
-    return seen;
+    return w == NULL ? 0 : w->seen;
 }

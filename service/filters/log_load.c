@@ -42,7 +42,7 @@ static enum err take_get(struct copy *c, uint32_t shard, uint8_t *out, struct er
     const struct geometry *g = geometry_of(c);
     unsigned where = fold_where(&c->fold, c->layer, shard);
     uint32_t bytes = geometry_shard_bytes(g);
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = sync_client_reply(c->fold.redis, where, &reply, e);
     if (code != ERR_OK)
         return code;
@@ -51,7 +51,6 @@ static enum err take_get(struct copy *c, uint32_t shard, uint8_t *out, struct er
         code = sync_client_refusal(c->fold.redis, where, reply, e);
     else if (whole)
         memcpy(out, reply->str, bytes);
-    freeReplyObject(reply);
     if (code == ERR_OK &&
         (!whole || !dump_tags_strip(g, c->tag_stored, out) || !dump_tags_put(g, c->fold.tag, out)))
         code = error_set(e, ERR_LOST,
@@ -152,17 +151,16 @@ enum err log_load_publish(struct filter_naming *as, const struct loading *l, con
                           uint32_t shard_bytes, struct log_view *out, const struct work *w, struct error *e)
 {
     struct copy *c = calloc(1, sizeof(*c));
-    struct generation *shape = malloc(sizeof(*shape));
+    struct generation shape;
     uint8_t *bytes = malloc(BATCH_BYTES);
     enum err code = ERR_NOMEM;
-    if (c != NULL && shape != NULL && bytes != NULL) {
+    if (c != NULL && bytes != NULL) {
         *c = (struct copy){.handle = as->handle, .load = l, .bytes = bytes};
-        code = publish(c, as, shape, on, shard_bytes, out, w, e);
+        code = publish(c, as, &shape, on, shard_bytes, out, w, e);
     } else {
         (void)error_set(e, ERR_NOMEM, "out of memory");
     }
     free(bytes);
-    free(shape);
     free(c);
     return code;
 }

@@ -43,7 +43,7 @@ static void look_at_table(struct sources *t, const struct source_look *l, struct
 {
     struct source_config config = sources_config(l->config, l->filter);
     config.watch = (struct source_watch){end_at_stop, t};
-    struct source *source = NULL;
+    SCOPED(source_drop) struct source *source = NULL;
     char horizon[SOURCE_HORIZON_MAX] = "";
     *out = (struct source_facts){.code = ERR_OK};
     out->code = source_open(&source, &config, (unsigned)l->config->postgres_timeout_ms, &out->error);
@@ -61,7 +61,6 @@ static void look_at_table(struct sources *t, const struct source_look *l, struct
         out->code = source_history(source, &out->history, &out->error);
     if (out->code == ERR_OK && !number_u64(horizon, strlen(horizon), &out->given))
         out->given = 0;
-    source_close(source);
 }
 
 /* Runs in the thread. There is one database. A look that was requested before the database was found away

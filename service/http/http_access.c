@@ -106,7 +106,7 @@ static void ask(struct http_request *r, const struct buffer *pair, http_known_fn
 static void ask_bearer(struct http_request *r, const char *token, http_known_fn *go_on)
 {
     const struct config *c = r->http->config;
-    struct buffer pair = {0};
+    SCOPED(buffer_fini) struct buffer pair = {0};
     be(r, users_by_token(c, token, strlen(token)));
     if (user_of(r) != NULL) {
         go_on(r);
@@ -117,7 +117,6 @@ static void ask_bearer(struct http_request *r, const char *token, http_known_fn 
         log_refused(r, "");
         refuse(r);
     }
-    buffer_fini(&pair);
 }
 
 /* True if the user was identified by the client's certificate. */
@@ -132,7 +131,7 @@ void http_authenticate(struct http_request *r, http_known_fn *go_on)
     static const char basic[] = "Basic ", token[] = "Bearer ";
     struct http *h = r->http;
     const char *given = http_asked(r, "Authorization");
-    struct buffer pair = {0};
+    SCOPED(buffer_fini) struct buffer pair = {0};
     http_sync(h); /* after CONFIG SET has answered, an old password must not be accepted */
     if (!users_login_required(h->config)) {
         be(r, users_find(h->config, USERS_DEFAULT, strlen(USERS_DEFAULT)));
@@ -148,7 +147,6 @@ void http_authenticate(struct http_request *r, http_known_fn *go_on)
     } else {
         refuse(r);
     }
-    buffer_fini(&pair);
 }
 
 /* --- what the user may do --- */

@@ -16,7 +16,7 @@ enum { PAGE_DEFAULT = 100, PAGE_MAX = 1000 }; /* filters per page */
 static void answer_reply(struct http_request *r, const struct admin_call *call)
 {
     const char *member = r->route->member;
-    struct buffer json = {0};
+    SCOPED(buffer_fini) struct buffer json = {0};
     if (member != NULL)
         buffer_printf(&json, "{\"%s\":", member);
     buffer_append(&json, call->reply.data, call->reply.length);
@@ -26,20 +26,18 @@ static void answer_reply(struct http_request *r, const struct admin_call *call)
         http_answer(r, 200, &json);
         return;
     }
-    buffer_fini(&json);
     http_no_memory(r);
 }
 
 static void answer_created(struct http_request *r, const struct admin_call *call)
 {
-    struct buffer json = {0}, location = {0};
+    SCOPED(buffer_fini) struct buffer json = {0}, location = {0};
     buffer_puts(&location, "/v1/filters/");
     buffer_percent(&location, call->filter, call->filter_length);
     buffer_puts(&json, "{\"filter\":");
     json_put_bytes(&json, call->filter, call->filter_length);
     buffer_puts(&json, "}");
     http_header(r, "Location", buffer_text(&location));
-    buffer_fini(&location);
     http_answer(r, 201, &json);
 }
 
@@ -47,7 +45,7 @@ static void answer_created(struct http_request *r, const struct admin_call *call
  * job. */
 static void answer_accepted(struct http_request *r, const struct admin_call *call)
 {
-    struct buffer json = {0}, location = {0};
+    SCOPED(buffer_fini) struct buffer json = {0}, location = {0};
     buffer_puts(&json, "{\"filter\":");
     json_put_bytes(&json, call->filter, call->filter_length);
     buffer_printf(&json, ",\"accepted\":\"%s\"", strrchr(r->route->pattern, '/') + 1);
@@ -58,7 +56,6 @@ static void answer_accepted(struct http_request *r, const struct admin_call *cal
         buffer_printf(&json, ",\"job_id\":\"%s\"", strrchr(buffer_text(&location), '/') + 1);
     }
     buffer_puts(&json, "}");
-    buffer_fini(&location);
     http_answer(r, call->fn == admin_accept ? 200 : 202, &json);
 }
 
@@ -131,20 +128,17 @@ static bool name_filter(struct http_request *r, struct admin_call *call, const c
 
 bool http_take_filter(struct http_request *r, struct admin_call *call)
 {
-    char *filter = http_query(r, "filter");
+    SCOPED(scope_free) char *filter = http_query(r, "filter");
     size_t length = filter == NULL ? 0 : strlen(filter);
-    bool may = filter == NULL ||
-               (http_authorise(r, r->route->role, filter, length) && name_filter(r, call, filter, length));
-    free(filter);
-    return may;
+    return filter == NULL ||
+           (http_authorise(r, r->route->role, filter, length) && name_filter(r, call, filter, length));
 }
 
 /* Read a number from the query. False: it is invalid, and the request was answered. */
 static bool query_count(struct http_request *r, const char *name, uint64_t *to)
 {
-    char *text = http_query(r, name);
+    SCOPED(scope_free) char *text = http_query(r, name);
     bool good = text == NULL || (number_u64(text, strlen(text), to) && *to > 0 && *to <= INT64_MAX);
-    free(text);
     if (!good)
         http_error(r, ERR_RANGE, "the parameter '%s' is not an integer above 0", name);
     return good;
@@ -154,10 +148,9 @@ bool http_take_plan(struct http_request *r, struct admin_call *call)
 {
     if (!query_count(r, "capacity", &call->capacity))
         return false;
-    char *text = http_query(r, "error_rate");
+    SCOPED(scope_free) char *text = http_query(r, "error_rate");
     double *to = &call->error_rate;
     bool good = text == NULL || (number_double(text, strlen(text), to) && *to > 0 && *to < 1);
-    free(text);
     if (good)
         call->nodes = http_query(r, "nodes");
     else
@@ -168,7 +161,7 @@ bool http_take_plan(struct http_request *r, struct admin_call *call)
 /* The page begins behind the name in the cursor. */
 bool http_take_page(struct http_request *r, struct admin_call *call)
 {
-    struct buffer name = {0};
+    SCOPED(buffer_fini) struct buffer name = {0};
     call->count = PAGE_DEFAULT;
     if (!query_count(r, "limit", &call->count))
         return false;
@@ -176,14 +169,11 @@ bool http_take_page(struct http_request *r, struct admin_call *call)
         http_error(r, ERR_RANGE, "the parameter 'limit' is larger than %d", PAGE_MAX);
         return false;
     }
-    char *text = http_query(r, "cursor");
+    SCOPED(scope_free) char *text = http_query(r, "cursor");
     bool good = text == NULL || job_id_take_name(&name, text, strlen(text));
     if (!good)
         http_error(r, ERR_RANGE, "the parameter 'cursor' is not the 'next' of a page");
-    good = good && (text == NULL || name_filter(r, call, buffer_text(&name), name.length));
-    free(text);
-    buffer_fini(&name);
-    return good;
+    return good && (text == NULL || name_filter(r, call, buffer_text(&name), name.length));
 }
 
 bool http_take_count(struct http_request *r, struct admin_call *call)

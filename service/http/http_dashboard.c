@@ -119,7 +119,7 @@ void http_session(struct http_request *r)
     char token[CSRF_TOKEN_SIZE] = "";
     struct http *h = r->http;
     const struct config_user *u = users_find(h->config, r->user, strlen(r->user));
-    struct buffer json = {0}, role = {0};
+    SCOPED(buffer_fini) struct buffer json = {0}, role = {0};
     if (u == NULL || !origin_token(h->csrf_key, r->user, token)) {
         http_no_memory(r);
         return;
@@ -132,7 +132,6 @@ void http_session(struct http_request *r)
         buffer_text(&role), users_login_required(h->config) ? "true" : "false", token, h->service->version);
     json_put_text(&json, h->service->owner, strlen(h->service->owner));
     buffer_puts(&json, "}");
-    buffer_fini(&role);
     http_header(r, "Cross-Origin-Resource-Policy", "same-origin");
     http_answer(r, 200, &json);
 }

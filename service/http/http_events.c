@@ -89,7 +89,7 @@ static void pump(struct http_events *ev, struct stream *s)
 {
     const struct config_user *u =
         s->r->connection == NULL ? NULL : users_find(ev->http->config, s->r->user, strlen(s->r->user));
-    struct buffer out = {0};
+    SCOPED(buffer_fini) struct buffer out = {0};
     struct http_state *e;
     if (u == NULL || pending_of(s) > PENDING_MAX / 2)
         return;
@@ -111,7 +111,6 @@ static void pump(struct http_events *ev, struct stream *s)
     }
     if (out.length > 0 || buffer_failed(&out))
         send_chunk(s, &out);
-    buffer_fini(&out);
 }
 
 static void on_taken(void *arg)
@@ -132,10 +131,9 @@ static void stream_free(struct http_events *ev, struct stream *s)
 /* End the stream, and with it the answer. */
 static void end_stream(struct http_events *ev, struct stream *s, const char *why)
 {
-    struct buffer out = {0};
+    SCOPED(buffer_fini) struct buffer out = {0};
     buffer_printf(&out, "event: end\ndata: {\"reason\":\"%s\"}\n\n", why);
     send_chunk(s, &out);
-    buffer_fini(&out);
     if (s->r->connection != NULL)
         http_stream_end(s->r);
     stream_free(ev, s);
@@ -323,13 +321,12 @@ static void begin(struct http_events *ev, struct http_request *r, struct stream 
     http_header(r, "X-Accel-Buffering", "no"); /* a proxy must not collect the events */
     r->connection->on_taken = on_taken;
     r->connection->on_taken_arg = s;
-    struct buffer hello = {0};
+    SCOPED(buffer_fini) struct buffer hello = {0};
     buffer_puts(&hello, "retry: 2000\n\n");
     if (http_stream_begin(r))
         send_chunk(s, &hello);
     else
         http_connection_drop(r->connection, "out of memory");
-    buffer_fini(&hello);
     ev->hurry = true;
     on_turn(-1, 0, ev);
 }

@@ -54,7 +54,7 @@ static unsigned home_of(const struct http *h)
 static void answer(void *arg)
 {
     struct probe *p = arg;
-    struct buffer json = {0}, reasons = {0};
+    SCOPED(buffer_fini) struct buffer json = {0}, reasons = {0};
     bool ends = p->http->draining || atomic_load(&p->http->service->leaving);
     bool ready = p->home && p->workers == 0 && !ends;
     if (!p->home)
@@ -73,8 +73,6 @@ static void answer(void *arg)
         http_problem(p->r, HTTP_NOT_READY, "not ready; the log says why");
     else
         http_problem(p->r, HTTP_NOT_READY, "not ready: %s", buffer_text(&reasons));
-    buffer_fini(&json);
-    buffer_fini(&reasons);
     http_request_release(p->r);
     p->r = NULL;
 }

@@ -7,14 +7,12 @@ enum { PARAMETERS_MAX = 32 };
 
 static bool decode(struct buffer *out, const char *text, size_t length)
 {
-    struct buffer plain = {0};
+    SCOPED(buffer_fini) struct buffer plain = {0};
     buffer_append(&plain, text, length);
     for (size_t i = 0; i < plain.length; i++)
         plain.data[i] = plain.data[i] == '+' ? ' ' : plain.data[i];
-    bool good = http_percent_decode(out, plain.data, plain.length) && !buffer_failed(&plain) &&
-                !buffer_failed(out) && (out->length == 0 || memchr(out->data, '\0', out->length) == NULL);
-    buffer_fini(&plain);
-    return good;
+    return http_percent_decode(out, plain.data, plain.length) && !buffer_failed(&plain) &&
+           !buffer_failed(out) && (out->length == 0 || memchr(out->data, '\0', out->length) == NULL);
 }
 
 /* Decode the parameter at *@at, and move *@at to the next one. False: the encoding is invalid. */
@@ -32,21 +30,19 @@ static bool next_parameter(const char **at, struct buffer *name, struct buffer *
 /* How often @name is in the query. If @first is not NULL, it gets the first value. */
 static size_t count_parameters(const char *query, const char *name, char **first)
 {
-    struct buffer other = {0}, value = {0};
+    SCOPED(buffer_fini) struct buffer other = {0}, value = {0};
     size_t count = 0;
     for (const char *at = query; at != NULL && *at != '\0';)
         if (next_parameter(&at, &other, &value) && strcmp(buffer_text(&other), name) == 0 && count++ == 0 &&
             first != NULL)
             *first = strdup(buffer_text(&value));
-    buffer_fini(&other);
-    buffer_fini(&value);
     return count;
 }
 
 bool http_query_is_sound(struct http_request *r)
 {
     const char *query = r->connection->parser.query;
-    struct buffer name = {0}, value = {0};
+    SCOPED(buffer_fini) struct buffer name = {0}, value = {0};
     const char *fault = NULL;
     size_t count = 0;
     for (const char *at = query; at != NULL && *at != '\0' && fault == NULL;)
@@ -56,8 +52,6 @@ bool http_query_is_sound(struct http_request *r)
             fault = "the query has a NUL, or a % without two hexadecimal digits behind it";
         else if (count_parameters(query, buffer_text(&name), NULL) > 1)
             fault = "the query has a parameter twice";
-    buffer_fini(&name);
-    buffer_fini(&value);
     if (fault != NULL)
         http_problem(r, HTTP_BAD_REQUEST, "%s", fault);
     return fault == NULL;

@@ -83,7 +83,7 @@ static void begin_head(struct http_request *r, struct buffer *out, int status, b
 
 static void send_as(struct http_request *r, int status, const char *type, struct buffer *body)
 {
-    struct buffer head = {0};
+    SCOPED(buffer_fini) struct buffer head = {0};
     struct http_connection *c = r->connection;
     bool last = !http_connection_may_go_on(c) || r->http->draining;
     if (buffer_failed(body) || buffer_failed(&r->headers)) {
@@ -98,7 +98,6 @@ static void send_as(struct http_request *r, int status, const char *type, struct
     if (r->head)
         buffer_clear(body);
     bool sent = !buffer_failed(&head) && http_connection_answer(c, &head, body);
-    buffer_fini(&head);
     http_request_end(r);
     if (sent)
         http_connection_answered(c, last);
@@ -108,28 +107,24 @@ static void send_as(struct http_request *r, int status, const char *type, struct
 
 bool http_stream_begin(struct http_request *r)
 {
-    struct buffer head = {0};
+    SCOPED(buffer_fini) struct buffer head = {0};
     begin_head(r, &head, 200, true);
     buffer_puts(&head, r->connection->parser.minor > 0 ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n");
     http_meter_count(r, 200);
-    bool sent = !buffer_failed(&head) && http_connection_send(r->connection, head.data, head.length);
-    buffer_fini(&head);
-    return sent;
+    return !buffer_failed(&head) && http_connection_send(r->connection, head.data, head.length);
 }
 
 bool http_stream_send(struct http_request *r, const struct buffer *bytes)
 {
-    struct buffer chunk = {0};
+    SCOPED(buffer_fini) struct buffer chunk = {0};
     bool framed = r->connection->parser.minor > 0;
     if (framed)
         buffer_printf(&chunk, "%zx\r\n", bytes->length);
     buffer_append(&chunk, bytes->data, bytes->length);
     if (framed)
         buffer_puts(&chunk, "\r\n");
-    bool sent = !buffer_failed(bytes) && !buffer_failed(&chunk) &&
-                http_connection_send(r->connection, chunk.data, chunk.length);
-    buffer_fini(&chunk);
-    return sent;
+    return !buffer_failed(bytes) && !buffer_failed(&chunk) &&
+           http_connection_send(r->connection, chunk.data, chunk.length);
 }
 
 void http_stream_end(struct http_request *r)
@@ -172,7 +167,7 @@ static const char *path_of(const struct http_request *r)
 static void send_problem(struct http_request *r, int status, const char *code, const char *format, va_list ap)
 {
     char detail[1024];
-    struct buffer body = {0};
+    SCOPED(buffer_fini) struct buffer body = {0};
     if (r->connection == NULL)
         return;
     (void)vsnprintf(detail, sizeof(detail), format, ap);
@@ -183,7 +178,6 @@ static void send_problem(struct http_request *r, int status, const char *code, c
         http_header(r, "Retry-After", seconds);
     }
     send_as(r, status, "application/problem+json", &body);
-    buffer_fini(&body);
 }
 
 void http_problem(struct http_request *r, enum http_code code, const char *format, ...)
@@ -244,10 +238,9 @@ const char *http_asked(const struct http_request *r, const char *header)
 /* Find the filter of the job that the path names. */
 static bool find_job(struct http_request *r)
 {
-    struct buffer id = r->filter;
+    SCOPED(buffer_fini) struct buffer id = r->filter;
     r->filter = (struct buffer){0};
     bool is = job_id_take(&r->filter, &r->job, id.length == 0 ? "" : id.data, id.length);
-    buffer_fini(&id);
     if (!is)
         http_error(r, ERR_NOT_FOUND,
                    "this is not the id of a job: an id ends in a dot and 16 hexadecimal digits");
@@ -269,7 +262,7 @@ static bool find_route(struct http_request *r, const char *method)
     } else if (!known) {
         http_problem(r, HTTP_NO_SUCH_PATH, "no route has this path; GET /v1/openapi.json lists the routes");
     } else {
-        struct buffer allow = {0};
+        SCOPED(buffer_fini) struct buffer allow = {0};
         http_route_allow(path_of(r), &allow);
         bool allowed = strstr(buffer_text(&allow), method) != NULL;
         http_header(r, "Allow", buffer_text(&allow));
@@ -278,7 +271,6 @@ static bool find_route(struct http_request *r, const char *method)
         else
             http_problem(r, HTTP_METHOD_NOT_ALLOWED, "this path takes %s, not %s", buffer_text(&allow),
                          method);
-        buffer_fini(&allow);
     }
     return false;
 }
@@ -317,11 +309,10 @@ static bool take_body(struct http_request *r)
 {
     struct http *h = r->http;
     struct error e = {.text = ""};
-    struct buffer text = http_connection_take_body(r->connection);
+    SCOPED(buffer_fini) struct buffer text = http_connection_take_body(r->connection);
     size_t length = text.length;
     bool flooded = http_is_flooded(h, length);
     enum err code = flooded ? ERR_BUSY : http_body_parse(&r->body, r->route->body, text.data, length, &e);
-    buffer_fini(&text);
     if (flooded)
         http_problem(r, HTTP_OVERLOADED, "the requests under way use too much memory; nothing was done");
     else if (code != ERR_OK)

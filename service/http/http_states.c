@@ -40,11 +40,10 @@ void http_states_clear(struct http_states *s)
 static struct http_state *make(struct http_states *s, const struct watching_record *w)
 {
     struct http_state *e = calloc(1, sizeof(*e));
-    if (e == NULL || (e->name = malloc(w->name_length + 1)) == NULL) {
+    if (e == NULL || (e->name = buffer_copy(w->name, w->name_length)) == NULL) {
         free(e);
         return NULL;
     }
-    memcpy(e->name, w->name, w->name_length);
     e->length = w->name_length;
     e->kind = w->kind;
     TAILQ_INSERT_TAIL(&s->list, e, link);

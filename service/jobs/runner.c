@@ -52,23 +52,21 @@ static bool take_place(struct runner *r)
 {
     struct running_job *j;
     unsigned waiting = 0;
-    (void)pthread_mutex_lock(&r->lock);
+    HOLD(&r->lock);
     LIST_FOREACH(j, &r->running, link)
     waiting += atomic_load(&j->waits);
     bool taken = r->jobs - waiting < JOBS_MAX && !atomic_load(&r->stop);
     r->jobs += taken;
     atomic_store(&r->service->jobs, r->jobs);
-    (void)pthread_mutex_unlock(&r->lock);
     return taken;
 }
 
 static void give_place_back(struct runner *r)
 {
-    (void)pthread_mutex_lock(&r->lock);
+    HOLD(&r->lock);
     r->jobs--;
     atomic_store(&r->service->jobs, r->jobs);
     (void)pthread_cond_signal(&r->ended);
-    (void)pthread_mutex_unlock(&r->lock);
 }
 
 static void *run_job(void *arg)
@@ -118,10 +116,9 @@ void runner_stop(struct runner *r)
     if (r == NULL)
         return;
     runner_leave(r);
-    (void)pthread_mutex_lock(&r->lock);
+    HOLD(&r->lock);
     while (r->jobs > 0)
         (void)pthread_cond_wait(&r->ended, &r->lock);
-    (void)pthread_mutex_unlock(&r->lock);
 }
 
 void runner_free(struct runner *r)
@@ -136,10 +133,9 @@ void runner_free(struct runner *r)
 void runner_each(struct runner *r, runner_fn *fn, void *arg)
 {
     struct running_job *j;
-    (void)pthread_mutex_lock(&r->lock);
+    HOLD(&r->lock);
     LIST_FOREACH(j, &r->running, link)
     fn(arg, j->filter, j->options.filter_length);
-    (void)pthread_mutex_unlock(&r->lock);
 }
 
 void runner_options(struct driver_options *out, const struct service *s, const struct runner_job *job)
@@ -201,15 +197,13 @@ void runner_options(struct driver_options *out, const struct service *s, const s
 static struct running_job *job_new(struct runner *r, const struct runner_job *job)
 {
     struct running_job *j = calloc(1, sizeof(*j));
-    if (j == NULL || (j->filter = malloc(job->filter_length + 1)) == NULL ||
+    if (j == NULL || (j->filter = buffer_copy(job->filter, job->filter_length)) == NULL ||
         (job->nodes != NULL && (j->nodes = strdup(job->nodes)) == NULL)) {
         if (j != NULL)
             free(j->filter);
         free(j);
         return NULL;
     }
-    memcpy(j->filter, job->filter, job->filter_length);
-    j->filter[job->filter_length] = '\0';
     j->runner = r;
     j->config = config_hold(job->config);
     (void)snprintf(j->reason, sizeof(j->reason), "%s", job->reason);

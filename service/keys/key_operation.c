@@ -275,7 +275,7 @@ void key_operation_set_timeout(struct key_operation *op, unsigned ms)
 
 static void take_refusal(struct key_operation *op, const struct admin_call *call)
 {
-    struct buffer text = {0};
+    SCOPED(buffer_fini) struct buffer text = {0};
     buffer_printf(&text, "%s: %s",
                   call->fn == admin_create ? admin_creation_failure(call, call->status)
                                            : "could not grow filter",
@@ -283,7 +283,6 @@ static void take_refusal(struct key_operation *op, const struct admin_call *call
     op->refused = call->status;
     free(op->refusal);
     op->refusal = strdup(buffer_text(&text));
-    buffer_fini(&text);
 }
 
 static void on_made(void *arg)

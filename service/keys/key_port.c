@@ -43,12 +43,10 @@ enum err key_port_find(struct key_port *p, const char *name, size_t length, stru
     if (code != ERR_OK)
         return code;
     struct key_filter *f = calloc(1, sizeof(*f));
-    if (f == NULL || (f->name = malloc(length + 1)) == NULL) {
+    if (f == NULL || (f->name = buffer_copy(name, length)) == NULL) {
         free(f);
         return error_set(e, ERR_NOMEM, "out of memory");
     }
-    memcpy(f->name, name, length);
-    f->name[length] = '\0';
     f->name_length = length;
     f->port = p;
     f->policy = policy_of(p, name, length);

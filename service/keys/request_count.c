@@ -56,7 +56,7 @@ static void put_filter(struct buffer *out, const struct spent *spent)
 
 void slow_log(const struct slow *s)
 {
-    struct buffer more = {0};
+    SCOPED(buffer_fini) struct buffer more = {0};
     const char *down, *why;
     char id[24];
     (void)snprintf(id, sizeof(id), "%016" PRIx64, s->id == NULL ? random_u64() : 0);
@@ -72,5 +72,4 @@ void slow_log(const struct slow *s)
     log_warn("slow_request", "id=%s client=%s command=%s duration_ms=%.3f outcome=%s%s",
              log_quote(s->id != NULL ? s->id : id), s->client, log_quote(s->what), ms(s->us), s->outcome,
              buffer_text(&more));
-    buffer_fini(&more);
 }

@@ -119,7 +119,7 @@ static bool is_due(uint32_t now, uint32_t last, uint32_t interval)
 void fills_note(struct fills *s, const char *name, size_t length, uint64_t incarnation,
                 const struct fill *one)
 {
-    (void)pthread_mutex_lock(&s->lock);
+    HOLD(&s->lock);
     struct sampled *of = find(s, name, length);
     if (of == NULL)
         of = make(s, name, length, one->at_s);
@@ -133,13 +133,12 @@ void fills_note(struct fills *s, const char *name, size_t length, uint64_t incar
         put(&of->fine, one);
     if (of != NULL && is_due(one->at_s, newest(&of->coarse), FILLS_COARSE_S))
         put(&of->coarse, one);
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
 size_t fills_read(struct fills *s, const char *name, size_t length, struct fill *out)
 {
     size_t count = 0;
-    (void)pthread_mutex_lock(&s->lock);
+    HOLD(&s->lock);
     const struct sampled *of = find(s, name, length);
     unsigned fine = of == NULL ? 0 : of->fine.count, coarse = of == NULL ? 0 : of->coarse.count;
     uint32_t from = fine == 0 ? UINT32_MAX : at(&of->fine, 0)->at_s;
@@ -150,6 +149,5 @@ size_t fills_read(struct fills *s, const char *name, size_t length, struct fill 
     }
     for (unsigned i = 0; i < fine; i++)
         out[count++] = *at(&of->fine, i);
-    (void)pthread_mutex_unlock(&s->lock);
     return count;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
+#include "base/buffer.h"
 
 enum { CHAINS = 256 };
 
@@ -121,13 +122,11 @@ struct meter_filter *meter_filter(struct meter *m, const char *name, size_t leng
     f = m->filter_count < METER_FILTERS_MAX ? calloc(1, sizeof(*f)) : NULL;
     if (f == NULL)
         return &m->others;
-    f->name = malloc(length + 1);
+    f->name = buffer_copy(name, length);
     if (f->name == NULL) {
         free(f);
         return &m->others;
     }
-    memcpy(f->name, name, length);
-    f->name[length] = '\0';
     f->length = length;
     f->chain = *chain;
     *chain = f;

@@ -26,18 +26,17 @@ struct collector {
 
 static void collect(struct collector *c, struct admin *a)
 {
-    struct samples fresh = {0};
+    SCOPED(samples_fini) struct samples fresh = {0};
     uint64_t deadline_us = clock_mono_us() + COLLECT_US;
     bool reached = metrics_of_filters(a, &fresh, &c->statuses, deadline_us);
     metrics_of_memory(a, &fresh, deadline_us);
     if (reached)
         c->reached_at = (double)clock_wall_us() / 1e6;
     sample(&fresh, METRIC_OF_STATUS_TIMESTAMP, NULL, c->reached_at);
-    (void)pthread_mutex_lock(&c->lock);
+    HOLD(&c->lock);
     struct samples old = c->kept;
     c->kept = fresh;
-    (void)pthread_mutex_unlock(&c->lock);
-    samples_fini(&old);
+    fresh = old;
     c->asked_us = clock_mono_us();
 }
 
@@ -69,17 +68,15 @@ enum err collector_ask(struct collector *c, struct mailbox *back, mailbox_fn *do
 
 void collector_write(struct collector *c, struct buffer *out, enum exposition format, size_t connections)
 {
-    struct samples now = {0};
+    SCOPED(samples_fini) struct samples now = {0};
     struct service *s = c->threads->service;
     metrics_of_requests(&s->meters, &now);
     sample_count(&now, METRIC_OF_HTTP_CONNECTIONS, NULL, connections);
     metrics_of_nodes(s, &now);
     metrics_of_process(s, &now);
-    (void)pthread_mutex_lock(&c->lock);
+    HOLD(&c->lock);
     const struct samples *const parts[] = {&now, &c->kept};
     samples_write(out, format, parts, 2);
-    (void)pthread_mutex_unlock(&c->lock);
-    samples_fini(&now);
 }
 
 /* --- its life --- */

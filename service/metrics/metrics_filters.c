@@ -144,9 +144,8 @@ static bool ask(struct admin *a, struct status *one)
     struct reply r = {.out = &one->reply, .protocol = 2};
     struct error ignored;
     enum err code = admin_status_one(a, &r, one->name, one->length, &ignored);
-    redisReply *status = code == ERR_OK ? list_parse(&one->reply) : NULL;
+    SCOPED(scope_reply) redisReply *status = code == ERR_OK ? list_parse(&one->reply) : NULL;
     bool said = status != NULL && strcmp(text(status, "state"), "unreachable") != 0;
-    freeReplyObject(status);
     one->is = code == ERR_NOT_FOUND ? STATUS_GONE : said ? STATUS_SAID : STATUS_UNREACHABLE;
     return one->is != STATUS_UNREACHABLE;
 }
@@ -156,7 +155,7 @@ static bool ask(struct admin *a, struct status *one)
 /* True: the filter has samples. */
 static bool put_one(struct samples *to, const struct status *s)
 {
-    redisReply *status = list_parse(&s->reply);
+    SCOPED(scope_reply) redisReply *status = list_parse(&s->reply);
     if (status != NULL) {
         put_filter(to, status, s->name, s->length);
     } else if (s->is == STATUS_UNREACHABLE) {
@@ -164,9 +163,7 @@ static bool put_one(struct samples *to, const struct status *s)
         put_state(&n, "unreachable");
         put_flag(&n, METRIC_OF_FILTER_READY, false);
     }
-    bool is = status != NULL || s->is == STATUS_UNREACHABLE;
-    freeReplyObject(status);
-    return is;
+    return status != NULL || s->is == STATUS_UNREACHABLE;
 }
 
 bool metrics_of_filters(struct admin *a, struct samples *to, struct statuses *statuses, uint64_t deadline_us)

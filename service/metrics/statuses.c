@@ -25,11 +25,9 @@ bool statuses_add(struct statuses *s, const char *name, size_t length)
         s->of = more;
         s->room = room;
     }
-    char *copy = malloc(length + 1);
+    char *copy = buffer_copy(name, length);
     if (copy == NULL)
         return false;
-    memcpy(copy, name, length);
-    copy[length] = '\0';
     s->of[s->count++] = (struct status){.name = copy, .length = length};
     return true;
 }

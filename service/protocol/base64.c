@@ -14,7 +14,7 @@ void base64_encode(struct buffer *out, const void *bytes, size_t length)
 /* EVP_DecodeBlock() takes more than what is canonical, so what it has decoded is encoded again. */
 bool base64_decode(struct buffer *out, const char *text, size_t length)
 {
-    struct buffer again = {0};
+    SCOPED(buffer_fini) struct buffer again = {0};
     size_t before = out->length, padding = 0;
     if (length % 4 != 0 || length == 0)
         return length == 0;
@@ -30,6 +30,5 @@ bool base64_decode(struct buffer *out, const char *text, size_t length)
     base64_encode(&again, out->data + before, out->length - before);
     out->failed |= buffer_failed(&again);
     bool same = again.length == length && memcmp(again.data, text, length) == 0;
-    buffer_fini(&again);
     return same || out->failed;
 }

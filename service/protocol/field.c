@@ -79,11 +79,10 @@ void field_time(struct fields *f, const char *name, uint64_t ms)
 
 void field_job_id(struct fields *f, const char *filter, size_t length, uint64_t number)
 {
-    struct buffer id = {0};
+    SCOPED(buffer_fini) struct buffer id = {0};
     job_id_put(&id, filter, length, number);
     field_text(f, "job_id", buffer_text(&id));
     f->bytes.failed |= buffer_failed(&id);
-    buffer_fini(&id);
 }
 
 void field_null(struct fields *f, const char *name)

@@ -159,7 +159,7 @@ static void answer(void *arg)
 {
     struct task *l = arg;
     struct client *c = l->asker;
-    struct buffer text = {0};
+    SCOPED(buffer_fini) struct buffer text = {0};
     struct reply r = {.out = &text, .protocol = c->protocol};
     if (buffer_failed(&l->lines))
         reply_error(&r, "OOM out of memory");
@@ -174,7 +174,6 @@ static void answer(void *arg)
     if (l->hit_asker && c->state != CLIENT_GONE)
         client_close_after_reply(c);
     client_answer(c, l->request, &text);
-    buffer_fini(&text);
     free(l->choice.ids);
     buffer_fini(&l->lines);
     free(l);

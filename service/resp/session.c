@@ -102,7 +102,7 @@ static void on_outcome(void *arg, enum login_outcome outcome)
     struct attempt *a = arg;
     struct client *c = a->client;
     c->session.login_is_vain = NULL;
-    struct buffer text = {0};
+    SCOPED(buffer_fini) struct buffer text = {0};
     struct reply r = {.out = &text, .protocol = c->protocol};
     if (c->state != CLIENT_GONE && outcome == LOGIN_WELCOME) {
         become(c, a->user);
@@ -111,7 +111,6 @@ static void on_outcome(void *arg, enum login_outcome outcome)
         refuse(a, outcome, &r);
     }
     client_answer(c, a->request, &text);
-    buffer_fini(&text);
     free(a);
 }
 

@@ -13,10 +13,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <hiredis/hiredis.h>
 #include "base/buffer.h"
 #include "base/error.h"
 #include "shard/redis/nodes/nodes.h"
+#include "shard/redis/wire/replies.h"
 #include "shard/filter/slots.h"
 
 struct replications;

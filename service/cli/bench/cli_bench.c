@@ -29,7 +29,7 @@ static void look_at_server(struct bench_server *out, const struct cli *cli)
 {
     const char *argv[] = {"INFO"};
     struct client *client = NULL;
-    redisReply *info = NULL;
+    SCOPED(scope_reply) redisReply *info = NULL;
     struct error e = {""};
     size_t length = 0;
     *out = (struct bench_server){.known = false};
@@ -42,7 +42,6 @@ static void look_at_server(struct bench_server *out, const struct cli *cli)
             seconds(info, "used_cpu_sys", &out->cpu_s) && seconds(info, "used_cpu_user", &out->cpu_s);
         out->coordinator = info_value(info->str, info->len, "twinbloom_version", &length) != NULL;
     }
-    freeReplyObject(info);
     client_close(client);
 }
 
@@ -63,9 +62,8 @@ static enum err call(struct client *client, size_t argc, const char **argv, stru
 {
     uint64_t until = clock_mono_us() + BUSY_US;
     for (;;) {
-        redisReply *reply = NULL;
+        SCOPED(scope_reply) redisReply *reply = NULL;
         enum err code = client_call(client, &reply, argc, argv, NULL, e);
-        freeReplyObject(reply);
         bool busy = code == ERR_BUSY || (code != ERR_OK && strstr(e->text, "mutex") != NULL);
         if (!busy || clock_mono_us() > until)
             return code;
@@ -109,7 +107,7 @@ static int drop(struct bench *b)
 /* Take replies of BF.MADD: each key must be present afterwards. */
 static enum err settle(struct bench *b, struct error *e)
 {
-    redisReply *reply = NULL;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = client_receive(b->cli->client, &reply, e);
     if (code != ERR_OK)
         return code;
@@ -119,7 +117,6 @@ static enum err settle(struct bench *b, struct error *e)
             bad = reply->element[i];
     if (bad != NULL)
         code = error_set(e, error_of_reply(bad->str, bad->len), "%s", bad->str);
-    freeReplyObject(reply);
     return code;
 }
 

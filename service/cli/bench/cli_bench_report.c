@@ -50,7 +50,7 @@ static void latencies(const struct bench *b, const struct bench_figures *all, do
     static const struct table_column columns[] = {
         {"COMMAND", false}, {"REQUESTS", true}, {"PER SECOND", true}, {"KEYS/S", true}, {"P50", true},
         {"P90", true},      {"P99", true},      {"P99.9", true},      {"MAX", true},    {"ERRORS", true}};
-    struct table t;
+    SCOPED(table_fini) struct table t;
     table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
     for (size_t c = 0; c < BENCH_COMMANDS; c++) {
         const struct histogram *h = &all->latency[c];
@@ -67,7 +67,6 @@ static void latencies(const struct bench *b, const struct bench_figures *all, do
         table_cell(&t, all->errors[c] > 0 ? COLOR_BAD : COLOR_NONE, number_grouped(all->errors[c], errors));
     }
     table_print(&t, stdout, b->cli->color);
-    table_fini(&t);
 }
 
 static void answers(const struct bench *b, const struct bench_figures *all)
@@ -127,10 +126,9 @@ void bench_print(const struct bench *b, const struct bench_figures *all, double 
     if (all->disconnects > 0)
         (void)printf("Connections failed %s times.\n", number_grouped(all->disconnects, x));
     if (all->error[0] != '\0') {
-        struct buffer text = {0};
+        SCOPED(buffer_fini) struct buffer text = {0};
         output_escape(&text, all->error, strlen(all->error));
         (void)printf("The first error: %s\n", buffer_text(&text));
-        buffer_fini(&text);
     }
 }
 
@@ -174,7 +172,7 @@ static void write_command(struct json *j, const char *name, const struct bench_f
 void bench_print_json(const struct bench *b, const struct bench_figures *all, double seconds,
                       double load_seconds)
 {
-    struct buffer out = {0};
+    SCOPED(buffer_fini) struct buffer out = {0};
     struct json j = {.out = &out};
     json_open(&j, '{');
     json_text(&j, "filter", b->filter);
@@ -203,5 +201,4 @@ void bench_print_json(const struct bench *b, const struct bench_figures *all, do
     json_text(&j, "error", all->error);
     json_close(&j, '}');
     (void)puts(buffer_text(&out));
-    buffer_fini(&out);
 }

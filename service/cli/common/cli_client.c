@@ -231,10 +231,8 @@ static enum err login(struct client *c, const struct client_address *a, struct e
         return ERR_OK;
     if (a->user[0] == '\0')
         argv[1] = a->password;
-    redisReply *reply = NULL;
-    enum err rc = client_call(c, &reply, a->user[0] == '\0' ? 2 : 3, argv, NULL, e);
-    freeReplyObject(reply);
-    return rc;
+    SCOPED(scope_reply) redisReply *reply = NULL;
+    return client_call(c, &reply, a->user[0] == '\0' ? 2 : 3, argv, NULL, e);
 }
 
 enum err client_open(struct client **out, const struct client_address *address, unsigned timeout_ms,

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <hiredis/hiredis.h>
 #include "base/error.h"
 #include "service/protocol/list.h"
+#include "shard/redis/wire/replies.h"
 
 enum { CLIENT_PORT = 6479 };
 

@@ -41,7 +41,7 @@ const char *cli_code_of(enum cli_exit status)
 int cli_fail_as(enum cli_exit status, const char *code, const char *format, ...)
 {
     char text[2048];
-    struct buffer b = {0};
+    SCOPED(buffer_fini) struct buffer b = {0};
     struct json j = {.out = &b};
     va_list ap;
     va_start(ap, format);
@@ -56,7 +56,6 @@ int cli_fail_as(enum cli_exit status, const char *code, const char *format, ...)
     }
     (void)fflush(stdout);
     (void)fprintf(stderr, "%s\n", buffer_text(&b));
-    buffer_fini(&b);
     return (int)status;
 }
 

@@ -51,7 +51,7 @@ double progress_seconds(const struct progress *p)
 static void draw(struct progress *p, uint64_t bytes, uint64_t count)
 {
     char a[OUTPUT_TEXT_SIZE], b[OUTPUT_TEXT_SIZE];
-    struct buffer line = {0};
+    SCOPED(buffer_fini) struct buffer line = {0};
     double seconds = progress_seconds(p);
     double rate = seconds > 0 ? (double)(bytes - p->before) / seconds : 0;
     if (p->total != 0) {
@@ -67,7 +67,6 @@ static void draw(struct progress *p, uint64_t bytes, uint64_t count)
     (void)fprintf(stderr, p->terminal ? "\r%s\033[K" : "%s\n", buffer_text(&line));
     (void)fflush(stderr);
     p->drawn = p->terminal;
-    buffer_fini(&line);
 }
 
 void progress_show(struct progress *p, uint64_t bytes, uint64_t count)

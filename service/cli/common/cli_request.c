@@ -6,7 +6,7 @@
 
 enum err cli_name_filter(const struct cli *cli, enum err code, struct error *e)
 {
-    struct buffer name = {0};
+    SCOPED(buffer_fini) struct buffer name = {0};
     if (cli->count > 0)
         output_escape(&name, cli->arguments[0], strlen(cli->arguments[0]));
     if (name.length > 0 && code == ERR_NOT_FOUND)
@@ -15,7 +15,6 @@ enum err cli_name_filter(const struct cli *cli, enum err code, struct error *e)
                                         : "\"twinbloom status\" lists the filters");
     else if (name.length > 0 && code == ERR_EXISTS)
         code = error_set(e, code, "filter '%.200s' exists already", buffer_text(&name));
-    buffer_fini(&name);
     return code;
 }
 

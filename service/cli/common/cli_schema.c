@@ -142,7 +142,7 @@ static void write_object(struct json *j, const redisReply *list, const struct sc
 
 void cli_print_json(const redisReply *reply, const char *shape)
 {
-    struct buffer b = {0};
+    SCOPED(buffer_fini) struct buffer b = {0};
     struct json j = {.out = &b};
     struct schema_shape members;
     schema_load(&members, shape);
@@ -155,12 +155,11 @@ void cli_print_json(const redisReply *reply, const char *shape)
         json_close(&j, ']');
     }
     (void)puts(buffer_text(&b));
-    buffer_fini(&b);
 }
 
 void cli_print_outcome(const struct cli *cli, const char *name, const uint64_t *number)
 {
-    struct buffer b = {0};
+    SCOPED(buffer_fini) struct buffer b = {0};
     struct json j = {.out = &b};
     json_open(&j, '{');
     json_text(&j, "filter", cli->arguments[0]);
@@ -171,5 +170,4 @@ void cli_print_outcome(const struct cli *cli, const char *name, const uint64_t *
         json_integer(&j, (int64_t)*number);
     json_close(&j, '}');
     (void)puts(buffer_text(&b));
-    buffer_fini(&b);
 }

@@ -29,10 +29,9 @@ enum output_color sheet_color(const char *state)
 
 static void bytes_cell(struct table *t, enum output_color color, const char *bytes, size_t length)
 {
-    struct buffer b = {0};
+    SCOPED(buffer_fini) struct buffer b = {0};
     output_escape(&b, bytes, length);
     table_cell(t, color, buffer_text(&b));
-    buffer_fini(&b);
 }
 
 void sheet_word_cell(struct table *t, enum output_color color, const char *text)
@@ -204,7 +203,7 @@ void sheet_print(const struct cli *cli, const char *shape, const redisReply *lis
 {
     static const struct table_column columns[] = {{NULL, false}, {NULL, false}};
     struct schema_shape members;
-    struct table t;
+    SCOPED(table_fini) struct table t;
     const char *heading = NULL;
     schema_load(&members, shape);
     table_init(&t, columns, 2);
@@ -221,7 +220,6 @@ void sheet_print(const struct cli *cli, const char *shape, const redisReply *lis
         sheet_cells(cli, &t, row, list);
     }
     table_print(&t, stdout, cli->color);
-    table_fini(&t);
 }
 
 void sheet_rows(struct table *t, const struct sheet_column *columns, unsigned layout, const redisReply *rows)
@@ -241,28 +239,25 @@ void sheet_rows(struct table *t, const struct sheet_column *columns, unsigned la
 void sheet_table(const struct cli *cli, const struct sheet_column *columns, unsigned layout,
                  const redisReply *rows, const char *none)
 {
-    struct table t = {0};
+    SCOPED(table_fini) struct table t = {0};
     if (rows->elements == 0 && none != NULL) {
         (void)puts(none);
         return;
     }
     sheet_rows(&t, columns, layout, rows);
     table_print(&t, stdout, cli->color);
-    table_fini(&t);
 }
 
 int sheet_show(struct cli *cli, const char *verb, const char *shape,
                void (*print)(const struct cli *cli, const redisReply *all),
                bool (*judge)(const struct cli *cli, const redisReply *all))
 {
-    redisReply *reply = cli_request_array(cli, verb);
+    SCOPED(scope_reply) redisReply *reply = cli_request_array(cli, verb);
     if (reply == NULL)
         return cli->failure;
     if (cli->json)
         cli_print_json(reply, shape);
     else
         print(cli, reply);
-    bool good = judge == NULL || judge(cli, reply);
-    freeReplyObject(reply);
-    return good ? CLI_OK : CLI_NO;
+    return judge == NULL || judge(cli, reply) ? CLI_OK : CLI_NO;
 }

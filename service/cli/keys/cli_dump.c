@@ -198,7 +198,7 @@ static int fail_with(enum err code, const struct error *e)
 /* Skip the existing pieces; leaves the stream behind the last complete one. */
 static enum err skip_whole_pieces(struct dumping *d, bool *complete, struct error *e)
 {
-    struct buffer bytes = {0};
+    SCOPED(buffer_fini) struct buffer bytes = {0};
     struct stat about;
     off_t whole = 0;
     if (fstat(fileno(d->file.stream), &about) == 0 && about.st_size == 0)
@@ -211,7 +211,6 @@ static enum err skip_whole_pieces(struct dumping *d, bool *complete, struct erro
         if (code == ERR_OK && !*complete)
             d->position = position;
     }
-    buffer_fini(&bytes);
     bool cut = whole > 0 && (code == ERR_LOST || code == ERR_PARSE);
     if (!cut)
         return code;
@@ -253,7 +252,7 @@ static bool begins_again(enum err code, const struct error *e)
 /* Write one piece to the file. *@end: there was none. */
 static enum err next_piece(struct dumping *d, bool *end, struct error *e)
 {
-    redisReply *r = NULL;
+    SCOPED(scope_reply) redisReply *r = NULL;
     enum err code = ask_piece(d, &r, e);
     if (begins_again(code, e))
         return error_set(e, code, "%s was rebuilt during the dump: start the dump again",
@@ -266,19 +265,17 @@ static enum err next_piece(struct dumping *d, bool *end, struct error *e)
     if (code == ERR_OK)
         code = *end ? dump_file_write_end(&d->file, e)
                     : dump_file_write(&d->file, d->position, r->element[1]->str, r->element[1]->len, e);
-    freeReplyObject(r);
     return code;
 }
 
 /* The file is complete. Is it a dump of this filter? */
 static enum err check_whole(const struct dumping *d, struct error *e)
 {
-    redisReply *r = NULL;
+    SCOPED(scope_reply) redisReply *r = NULL;
     enum err code = ask_piece(d, &r, e);
     if (begins_again(code, e))
         return error_set(e, ERR_CONFLICT, "%s is a whole dump, but not of %s as it is now", d->cli->output,
                          d->cli->arguments[0]);
-    freeReplyObject(r);
     return code;
 }
 
@@ -381,14 +378,13 @@ struct restoring {
 /* Check the whole file, if it can be read twice. */
 static enum err look_through(struct restoring *r, struct error *e)
 {
-    struct buffer bytes = {0};
+    SCOPED(buffer_fini) struct buffer bytes = {0};
     bool end = false;
     uint64_t position;
     r->file = (struct dump_file){.stream = r->stream};
     enum err code = dump_file_read_start(&r->file, e);
     while (code == ERR_OK && !end)
         code = dump_file_read(&r->file, &position, &bytes, &end, e);
-    buffer_fini(&bytes);
     if (code == ERR_OK && fseeko(r->stream, 0, SEEK_SET) != 0)
         code = error_set(e, ERR_IO, "the dump could not be read again: %s", strerror(errno));
     return code;
@@ -401,9 +397,8 @@ static enum err load(struct restoring *r, uint64_t position, const struct buffer
     const char *filter = r->cli->arguments[0];
     const char *argv[] = {"BF.LOADCHUNK", filter, text, bytes->data};
     const size_t lengths[] = {12, strlen(filter), (size_t)n, bytes->length};
-    redisReply *reply = NULL;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = client_call(r->cli->client, &reply, 4, argv, lengths, e);
-    freeReplyObject(reply);
     if (code == ERR_EXISTS && strcmp(e->text, "ERR item exists") == 0)
         return error_set(e, code, "the filter %s exists already: restore the dump under another name",
                          filter);
@@ -415,7 +410,7 @@ static enum err load(struct restoring *r, uint64_t position, const struct buffer
 static enum err ask_missing(struct restoring *r, struct error *e)
 {
     const char *argv[] = {"TB.LOAD", r->cli->arguments[0]};
-    redisReply *reply = NULL;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = client_call(r->cli->client, &reply, 2, argv, NULL, e);
     if (code != ERR_OK)
         return code;
@@ -429,7 +424,6 @@ static enum err ask_missing(struct restoring *r, struct error *e)
     r->loaded = strcmp(state, "done") == 0;
     if (!r->loaded && missing == NULL)
         code = error_set(e, ERR_REFUSED, "the service has forgotten what it was sent: begin again");
-    freeReplyObject(reply);
     return code;
 }
 
@@ -459,7 +453,7 @@ static enum err take_piece(struct restoring *r, uint64_t position, const struct 
  * what was sent stays invisible. */
 static enum err send_pieces(struct restoring *r, struct error *e)
 {
-    struct buffer held = {0}, next = {0};
+    SCOPED(buffer_fini) struct buffer held = {0}, next = {0};
     uint64_t held_position = 0, position = 0;
     bool end = false;
     r->file = (struct dump_file){.stream = r->stream};
@@ -478,14 +472,12 @@ static enum err send_pieces(struct restoring *r, struct error *e)
         code = ERR_CANCELLED;
     if (code == ERR_OK && r->pieces == 0)
         code = error_set(e, ERR_PARSE, "the dump is empty");
-    buffer_fini(&held);
-    buffer_fini(&next);
     return code;
 }
 
 static void print_json(const struct restoring *r)
 {
-    struct buffer b = {0};
+    SCOPED(buffer_fini) struct buffer b = {0};
     struct json j = {.out = &b};
     json_open(&j, '{');
     json_text(&j, "filter", r->cli->arguments[0]);
@@ -495,7 +487,6 @@ static void print_json(const struct restoring *r)
     json_count(&j, "duration_ms", (uint64_t)(progress_seconds(&r->progress) * 1000));
     json_close(&j, '}');
     (void)puts(buffer_text(&b));
-    buffer_fini(&b);
 }
 
 static int run_restore(struct restoring *r)

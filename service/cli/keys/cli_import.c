@@ -239,7 +239,7 @@ static void finish(struct import *im)
 
 static void print_json(const struct import *im, double seconds)
 {
-    struct buffer b = {0};
+    SCOPED(buffer_fini) struct buffer b = {0};
     struct json j = {.out = &b};
     const char *filter = im->cli->arguments[0];
     json_open(&j, '{');
@@ -256,7 +256,6 @@ static void print_json(const struct import *im, double seconds)
         cli_put_error(&j, error_name(im->status), im->error.text);
     json_close(&j, '}');
     (void)puts(buffer_text(&b));
-    buffer_fini(&b);
 }
 
 static void print_text(const struct import *im, double seconds)

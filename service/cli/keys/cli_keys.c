@@ -107,13 +107,12 @@ static bool is_absent(const redisReply *reply)
  * here. */
 static bool may_be_absent(struct keys *k, const redisReply *reply)
 {
-    redisReply *exists = NULL;
+    SCOPED(scope_reply) redisReply *exists = NULL;
     const char *argv[] = {"EXISTS", k->chunk.argv[1]};
     if (k->exists || !is_absent(reply))
         return true;
     k->status = client_call(k->cli->client, &exists, 2, argv, NULL, &k->error);
     k->exists = exists != NULL && exists->type == REDIS_REPLY_INTEGER && exists->integer == 1;
-    freeReplyObject(exists);
     if (k->status == ERR_OK && !k->exists)
         k->status = cli_name_filter(k->cli, ERR_NOT_FOUND, &k->error);
     return k->status == ERR_OK;
@@ -124,12 +123,11 @@ static bool send_chunk(struct keys *k)
     struct chunk *c = &k->chunk;
     if (c->count == 2)
         return true;
-    redisReply *reply = NULL;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     k->status = cli_call(k->cli, &reply, c->count, c->argv, c->length, &k->error);
     if (k->status != ERR_OK)
         return false;
     bool good = may_be_absent(k, reply) && take_replies(k, reply);
-    freeReplyObject(reply);
     return flush_text(k) && good;
 }
 

@@ -21,10 +21,9 @@ int cli_confirm(const struct cli *cli, const char *why, const char *question)
         return cli_fail(CLI_USAGE, "%s %s, and standard input is not a terminal; confirm with --yes",
                         cli->command, why);
     const char *name = strstr(question, "%s"); /* of the filter, escaped */
-    struct buffer b = {0};
+    SCOPED(buffer_fini) struct buffer b = {0};
     output_escape(&b, cli->arguments[0], strlen(cli->arguments[0]));
     (void)fprintf(stderr, "%.*s%s%s [y/N] ", (int)(name - question), question, buffer_text(&b), name + 2);
-    buffer_fini(&b);
     if (fgets(line, sizeof(line), stdin) != NULL && (line[0] == 'y' || line[0] == 'Y'))
         return CLI_OK;
     return cli_fail(CLI_NO, "nothing was changed");
@@ -65,7 +64,7 @@ static const struct control controls[] = {
 static void say(const struct cli *cli, const struct control *c, const uint64_t *rows, bool paused)
 {
     char number[NUMBER_GROUPED_SIZE];
-    struct buffer name = {0};
+    SCOPED(buffer_fini) struct buffer name = {0};
     output_escape(&name, cli->arguments[0], strlen(cli->arguments[0]));
     if (cli->json)
         cli_print_outcome(cli, c->outcome, rows);
@@ -77,7 +76,6 @@ static void say(const struct cli *cli, const struct control *c, const uint64_t *
     else
         (void)printf("%s%s now reads at most %s rows a second.\n", c->before, buffer_text(&name),
                      number_grouped(*rows, number));
-    buffer_fini(&name);
 }
 
 /* Who is asked may take long to answer, and means the job of now. @id "": there is none. @paused: what is
@@ -90,12 +88,11 @@ static bool job_of_now(struct cli *cli, const struct control *c, char *id, size_
     id[0] = '\0';
     if (!cutover && strcmp(c->verb, "TB.ABORT") != 0 && strcmp(c->verb, "TB.FINISH") != 0)
         return true;
-    redisReply *status = cli_send(cli, 2, argv);
+    SCOPED(scope_reply) redisReply *status = cli_send(cli, 2, argv);
     if (status == NULL)
         return false;
     (void)list_text(status, "job_id", id, size);
     *paused = cutover && list_count(status, "job_paused", &n) && n == 1;
-    freeReplyObject(status);
     return true;
 }
 
@@ -118,11 +115,10 @@ static int control(struct cli *cli, size_t argc, const char **argv, const uint64
         argv[argc++] = job;
     }
     int code = c->why == NULL ? CLI_OK : cli_confirm(cli, c->why, c->question);
-    redisReply *reply = code != CLI_OK ? NULL : cli_send(cli, argc, argv);
+    SCOPED(scope_reply) redisReply *reply = code != CLI_OK ? NULL : cli_send(cli, argc, argv);
     if (reply == NULL)
         return code != CLI_OK ? code : cli->failure;
     bool done = reply->type != REDIS_REPLY_INTEGER || reply->integer != 0;
-    freeReplyObject(reply);
     if (!done && cli_name_filter(cli, ERR_NOT_FOUND, &e) != ERR_OK)
         return cli_fail_with(ERR_NOT_FOUND, "%s", e.text);
     say(cli, c, rows, paused);
@@ -172,11 +168,10 @@ int cli_count(struct cli *cli)
 {
     char number[NUMBER_GROUPED_SIZE];
     const char *argv[] = {"TB.COUNT", cli->arguments[0]};
-    redisReply *reply = cli_send(cli, 2, argv);
+    SCOPED(scope_reply) redisReply *reply = cli_send(cli, 2, argv);
     if (reply == NULL)
         return cli->failure;
     uint64_t count = reply->integer < 0 ? 0 : (uint64_t)reply->integer;
-    freeReplyObject(reply);
     if (cli->json)
         cli_print_outcome(cli, "count", &count);
     else if (cli->terminal)

@@ -23,28 +23,26 @@ static redisReply *request_list(struct cli *cli, const char *verb)
 static void print_last_runs(struct cli *cli)
 {
     struct error e;
-    redisReply *runs = NULL;
+    SCOPED(scope_reply) redisReply *runs = NULL;
     const char *argv[] = {"TB.HISTORY", cli->arguments[0], "COUNT", "5"};
     enum err code = client_call(cli->client, &runs, 4, argv, NULL, &e);
     if (code == ERR_OK && cli_are_lists(runs) && runs->elements > 0) {
         (void)puts("\nLast jobs");
         cli_print_history(cli, runs);
     }
-    freeReplyObject(runs);
 }
 
 int cli_status(struct cli *cli)
 {
     if (cli->count == 0)
         return cli_status_all(cli);
-    redisReply *reply = request_list(cli, "TB.STATUS");
+    SCOPED(scope_reply) redisReply *reply = request_list(cli, "TB.STATUS");
     if (reply == NULL)
         return cli->failure;
     if (cli->json)
         cli_print_json(reply, "filter");
     else
         sheet_print(cli, "filter", reply);
-    freeReplyObject(reply);
     if (!cli->json)
         print_last_runs(cli);
     return CLI_OK;
@@ -56,7 +54,7 @@ int cli_plan(struct cli *cli)
         return cli_estimate(cli);
     if (cli->estimate.given != NULL)
         return cli_fail(CLI_USAGE, "%s is for a plan without FILTER", cli->estimate.given);
-    redisReply *reply = request_list(cli, "TB.PLAN");
+    SCOPED(scope_reply) redisReply *reply = request_list(cli, "TB.PLAN");
     if (reply == NULL)
         return cli->failure;
     if (cli->json)
@@ -64,9 +62,7 @@ int cli_plan(struct cli *cli)
     else
         cli_print_plan(cli, reply);
     uint64_t fits = 0;
-    bool no = list_count(reply, "fits", &fits) && fits == 0;
-    freeReplyObject(reply);
-    return no ? CLI_NO : CLI_OK;
+    return list_count(reply, "fits", &fits) && fits == 0 ? CLI_NO : CLI_OK;
 }
 
 enum { RESTART_S = 120, RESTART_LOOK_US = 100 * 1000 };
@@ -81,7 +77,7 @@ static redisReply *status_before(struct cli *cli)
 static int dry_run(struct cli *cli)
 {
     char refused[512];
-    redisReply *reply = request_list(cli, "TB.REBUILD");
+    SCOPED(scope_reply) redisReply *reply = request_list(cli, "TB.REBUILD");
     if (reply == NULL)
         return cli->failure;
     if (cli->json) {
@@ -90,27 +86,23 @@ static int dry_run(struct cli *cli)
         cli_print_plan(cli, reply);
         cli_print_steps(cli, reply);
     }
-    bool no = list_text(reply, "refused", refused, sizeof(refused));
-    freeReplyObject(reply);
-    if (!no)
+    if (!list_text(reply, "refused", refused, sizeof(refused)))
         return CLI_OK;
-    struct buffer b = {0};
+    SCOPED(buffer_fini) struct buffer b = {0};
     output_escape(&b, refused, strlen(refused));
-    (void)cli_fail(CLI_NO, "a rebuild of %s would fail: %s", cli->arguments[0], buffer_text(&b));
-    buffer_fini(&b);
-    return CLI_NO;
+    return cli_fail(CLI_NO, "a rebuild of %s would fail: %s", cli->arguments[0], buffer_text(&b));
 }
 
 /* Start a job, and follow it with --wait. @job: as for cli_follow(); @shows: what status shows then. */
 static int start(struct cli *cli, const char *verb, const char *job, const char *shows)
 {
-    redisReply *before = NULL;
+    SCOPED(scope_reply) redisReply *before = NULL;
     if (cli->wait) {
         before = status_before(cli);
         if (before == NULL)
             return cli->failure;
     }
-    redisReply *reply = cli_request(cli, verb);
+    SCOPED(scope_reply) redisReply *reply = cli_request(cli, verb);
     int code = CLI_OK;
     if (reply == NULL)
         code = cli->failure;
@@ -121,8 +113,6 @@ static int start(struct cli *cli, const char *verb, const char *job, const char 
     else
         (void)printf("The %s of %s has started; \"twinbloom status %s\" shows %s.\n", job, cli->arguments[0],
                      cli->arguments[0], shows);
-    freeReplyObject(reply);
-    freeReplyObject(before);
     return code;
 }
 
@@ -130,12 +120,11 @@ static int start(struct cli *cli, const char *verb, const char *job, const char 
 static bool is_unfinished(struct cli *cli, bool *unfinished)
 {
     char state[32] = "";
-    redisReply *status = status_before(cli);
+    SCOPED(scope_reply) redisReply *status = status_before(cli);
     if (status == NULL)
         return false;
     (void)list_text(status, "job_state", state, sizeof(state));
     *unfinished = strcmp(state, "running") == 0 || strcmp(state, "waiting") == 0;
-    freeReplyObject(status);
     return true;
 }
 
@@ -148,10 +137,9 @@ static int throw_away(struct cli *cli)
     while (is_unfinished(cli, &unfinished)) {
         if (!unfinished)
             return CLI_OK;
-        redisReply *reply = asked ? NULL : cli_send(cli, 2, argv);
+        SCOPED(scope_reply) redisReply *reply = asked ? NULL : cli_send(cli, 2, argv);
         if (!asked && reply == NULL)
             return cli->failure;
-        freeReplyObject(reply);
         asked = true;
         if (clock_mono_us() > until)
             return cli_fail_with(ERR_TIMEOUT,

@@ -17,7 +17,7 @@ static bool is_shown(const redisReply *name, const redisReply *value, bool all)
 
 static void print_json(const redisReply *reply, bool all)
 {
-    struct buffer b = {0};
+    SCOPED(buffer_fini) struct buffer b = {0};
     struct json j = {.out = &b};
     json_open(&j, '{');
     json_name(&j, "keys");
@@ -36,21 +36,19 @@ static void print_json(const redisReply *reply, bool all)
     json_close(&j, ']');
     json_close(&j, '}');
     (void)puts(buffer_text(&b));
-    buffer_fini(&b);
 }
 
 static void text_cell(struct table *t, enum output_color color, const redisReply *r)
 {
-    struct buffer b = {0};
+    SCOPED(buffer_fini) struct buffer b = {0};
     output_escape(&b, r->str, (size_t)r->len);
     table_cell(t, r->len == 0 ? COLOR_QUIET : color, r->len == 0 ? "-" : buffer_text(&b));
-    buffer_fini(&b);
 }
 
 static void print_table(const struct cli *cli, const redisReply *reply, bool all)
 {
     static const struct table_column columns[] = {{"KEY", false}, {"VALUE", false}};
-    struct table t;
+    SCOPED(table_fini) struct table t;
     table_init(&t, columns, 2);
     for (size_t i = 0; i + 1 < reply->elements; i += 2) {
         const redisReply *name = reply->element[i], *value = reply->element[i + 1];
@@ -60,7 +58,6 @@ static void print_table(const struct cli *cli, const redisReply *reply, bool all
         text_cell(&t, COLOR_NONE, value);
     }
     table_print(&t, stdout, cli->color);
-    table_fini(&t);
 }
 
 /* Send CONFIG GET or SET with @count words. NULL after an error message. */
@@ -87,6 +84,7 @@ static redisReply *ask(struct cli *cli, const char *verb, char *const *words, si
 static int show(struct cli *cli, char **patterns, size_t count)
 {
     char everything[] = "*", *all[] = {everything};
+    SCOPED(scope_reply)
     redisReply *reply = ask(cli, "GET", count == 0 ? all : patterns, count == 0 ? 1 : count);
     if (reply == NULL)
         return cli->failure;
@@ -97,7 +95,6 @@ static int show(struct cli *cli, char **patterns, size_t count)
         print_json(reply, count != 0);
     else
         print_table(cli, reply, count != 0);
-    freeReplyObject(reply);
     return code;
 }
 
@@ -105,12 +102,11 @@ static int set(struct cli *cli, char **pairs, size_t count)
 {
     if (count == 0 || count % 2 != 0)
         return cli_fail(CLI_USAGE, "config set needs KEY VALUE, once or several times");
-    redisReply *reply = ask(cli, "SET", pairs, count);
+    SCOPED(scope_reply) redisReply *reply = ask(cli, "SET", pairs, count);
     if (reply == NULL)
         return cli->failure;
-    freeReplyObject(reply);
     /* Show what was set: each key literally, as the name of a filter may have characters of a pattern. */
-    struct buffer patterns = {0};
+    SCOPED(buffer_fini) struct buffer patterns = {0};
     for (size_t i = 0; i < count; i += 2) {
         names_literally(&patterns, pairs[i], strlen(pairs[i]));
         buffer_append(&patterns, "", 1);
@@ -120,7 +116,6 @@ static int set(struct cli *cli, char **pairs, size_t count)
         pairs[i] = at;
     int code =
         buffer_failed(&patterns) ? cli_fail_with(ERR_NOMEM, "out of memory") : show(cli, pairs, count / 2);
-    buffer_fini(&patterns);
     return code;
 }
 

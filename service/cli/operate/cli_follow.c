@@ -157,13 +157,12 @@ static void show_text(struct follow *f, const char *text, bool now)
 static void show_progress(struct follow *f, const redisReply *status)
 {
     char step[64] = "";
-    struct buffer line = {0};
+    SCOPED(buffer_fini) struct buffer line = {0};
     (void)list_text(status, "job_step", step, sizeof(step));
     bool changed = strcmp(step, f->last_step) != 0;
     memcpy(f->last_step, step, sizeof(step));
     follow_line(&line, status, f->cli->terminal ? output_columns() : 0);
     show_text(f, buffer_text(&line), changed);
-    buffer_fini(&line);
 }
 
 static void end_line(struct follow *f)
@@ -179,7 +178,7 @@ static void print_end(const struct follow *f, const redisReply *status, const ch
     char a[OUTPUT_TEXT_SIZE];
     uint64_t from, to, n;
     double rate;
-    struct buffer b = {0};
+    SCOPED(buffer_fini) struct buffer b = {0};
     bool rebuilt = strcmp(f->job, "rebuild") == 0;
     if (list_time(status, "job_started_at", &from) && list_time(status, end, &to) && to >= from)
         buffer_printf(&b, " after %s", output_duration((to - from) / 1000, a));
@@ -194,7 +193,6 @@ static void print_end(const struct follow *f, const redisReply *status, const ch
     if (list_decimal(status, "job_false_positive_rate", &rate))
         buffer_printf(&b, ", %s false positives", output_rate(rate, a));
     (void)printf("The %s of %s %s%s.\n", f->job, f->cli->arguments[0], what, buffer_text(&b));
-    buffer_fini(&b);
 }
 
 /* The new generation is in use and confirmed; only the grace time is left. */
@@ -215,7 +213,7 @@ static int serves(struct follow *f, const redisReply *status, uint64_t until)
 static int finish(struct follow *f, const redisReply *status, const char *state)
 {
     char why[512] = "", code[64];
-    struct buffer b = {0};
+    SCOPED(buffer_fini) struct buffer b = {0};
     end_line(f);
     if (f->cli->json)
         cli_print_json(status, "filter");
@@ -226,12 +224,10 @@ static int finish(struct follow *f, const redisReply *status, const char *state)
     }
     (void)list_text(status, "job_error", why, sizeof(why));
     output_escape(&b, why, strlen(why));
-    (void)cli_fail_as(CLI_FAILED, list_text(status, "job_error_code", code, sizeof(code)) ? code : "failed",
-                      "the %s of %s %s%s%s", f->job, f->cli->arguments[0],
-                      strcmp(state, "failed") == 0 ? "failed" : "was aborted", why[0] == '\0' ? "" : ": ",
-                      buffer_text(&b));
-    buffer_fini(&b);
-    return CLI_FAILED;
+    return cli_fail_as(CLI_FAILED, list_text(status, "job_error_code", code, sizeof(code)) ? code : "failed",
+                       "the %s of %s %s%s%s", f->job, f->cli->arguments[0],
+                       strcmp(state, "failed") == 0 ? "failed" : "was aborted", why[0] == '\0' ? "" : ": ",
+                       buffer_text(&b));
 }
 
 /* The exit code for a job that holds, or -1 to go on. If it was switched before, its generation was in
@@ -316,12 +312,9 @@ static int poll_once(struct follow *f)
 {
     struct error e = {""};
     enum err why = ERR_OK;
-    redisReply *status = ask(f, &why, &e);
-    if (status != NULL) {
-        int code = judge(f, status);
-        freeReplyObject(status);
-        return code;
-    }
+    SCOPED(scope_reply) redisReply *status = ask(f, &why, &e);
+    if (status != NULL)
+        return judge(f, status);
     if (clock_mono_us() - f->quiet_since_us >= PATIENCE_US) {
         end_line(f);
         return cli_fail_with(why, "%s; the job may continue without this command", e.text);

@@ -164,7 +164,7 @@ static const char *field(struct buffer *b, const redisReply *finding, const char
 static void print_finding(const struct cli *cli, const redisReply *finding)
 {
     static const enum output_color colors[DOCTOR_STATES] = {COLOR_GOOD, COLOR_WARN, COLOR_BAD};
-    struct buffer state = {0}, probe = {0}, subject = {0}, found = {0}, remedy = {0};
+    SCOPED(buffer_fini) struct buffer state = {0}, probe = {0}, subject = {0}, found = {0}, remedy = {0};
     const enum output_color color = colors[state_of(finding)];
     const char *where = field(&subject, finding, "subject");
     (void)printf("%s%-8s%s %-13s %s%s%s\n", output_color_on(color, cli->color),
@@ -173,11 +173,6 @@ static void print_finding(const struct cli *cli, const redisReply *finding)
                  field(&found, finding, "found"));
     if (field(&remedy, finding, "remedy")[0] != '\0')
         (void)printf("%22s -> %s\n", "", buffer_text(&remedy));
-    buffer_fini(&state);
-    buffer_fini(&probe);
-    buffer_fini(&subject);
-    buffer_fini(&found);
-    buffer_fini(&remedy);
 }
 
 static void print_doctor(const struct cli *cli, const redisReply *findings)
@@ -230,20 +225,19 @@ static void time_cell(struct table *t, const redisReply *list, const char *field
 static void jobs_cell(struct table *t, const redisReply *list)
 {
     const redisReply *jobs = list_field(list, "jobs");
-    struct buffer b = {0};
+    SCOPED(buffer_fini) struct buffer b = {0};
     for (size_t i = 0; jobs != NULL && i < jobs->elements; i++) {
         buffer_puts(&b, i > 0 ? "," : "");
         if (jobs->element[i]->type == REDIS_REPLY_STRING)
             output_escape(&b, jobs->element[i]->str, (size_t)jobs->element[i]->len);
     }
     table_cell(t, b.length > 0 ? COLOR_NONE : COLOR_QUIET, b.length > 0 ? buffer_text(&b) : "-");
-    buffer_fini(&b);
 }
 
 static void health_cell(struct table *t, const redisReply *list)
 {
     char redis[256] = "", postgres[256] = "";
-    struct buffer b = {0};
+    SCOPED(buffer_fini) struct buffer b = {0};
     bool gone = list_is(list, "state", "gone");
     (void)list_text(list, "redis", redis, sizeof(redis));
     (void)list_text(list, "postgres", postgres, sizeof(postgres));
@@ -259,7 +253,6 @@ static void health_cell(struct table *t, const redisReply *list)
         table_cell(t, COLOR_QUIET, "-");
     else
         table_cell(t, b.length > 0 ? COLOR_BAD : COLOR_GOOD, b.length > 0 ? buffer_text(&b) : "ok");
-    buffer_fini(&b);
 }
 
 static void epoch_cell(struct table *t, const redisReply *list)

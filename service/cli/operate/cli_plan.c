@@ -140,18 +140,16 @@ static void put_nodes(struct fields *f, const struct estimate_input *in, const s
 
 static int show(const struct cli *cli, struct fields *f)
 {
-    struct buffer bytes = {0};
+    SCOPED(buffer_fini) struct buffer bytes = {0};
     struct reply r = {.out = &bytes, .protocol = 2};
     fields_end(f, &r);
-    redisReply *reply = list_parse(&bytes);
-    buffer_fini(&bytes);
+    SCOPED(scope_reply) redisReply *reply = list_parse(&bytes);
     if (reply == NULL)
         return cli_fail_with(ERR_NOMEM, "out of memory");
     if (cli->json)
         cli_print_json(reply, "estimate");
     else
         sheet_print(cli, "estimate", reply);
-    freeReplyObject(reply);
     return CLI_OK;
 }
 

@@ -133,14 +133,13 @@ static void print_filters(const struct cli *cli, const redisReply *filters)
         {.title = NULL},
     };
     bool narrow = cli->terminal && output_columns() < WIDE_COLUMNS;
-    struct table t = {.bar = !cli->terminal ? 0 : narrow ? BAR_NARROW : BAR_WIDE};
+    SCOPED(table_fini) struct table t = {.bar = !cli->terminal ? 0 : narrow ? BAR_NARROW : BAR_WIDE};
     if (filters->elements == 0) {
         (void)puts("There are no filters yet.");
         return;
     }
     sheet_rows(&t, columns, narrow ? NARROW : WIDE, filters);
     table_print(&t, stdout, cli->color);
-    table_fini(&t);
 }
 
 int cli_status_all(struct cli *cli)

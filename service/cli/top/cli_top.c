@@ -63,7 +63,7 @@ static void draw(struct top *t)
     (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
     if (size.ws_col == 0 || size.ws_row == 0)
         size = (struct winsize){.ws_col = 80, .ws_row = 24};
-    struct buffer screen = {0};
+    SCOPED(buffer_fini) struct buffer screen = {0};
     t->wall_s = clock_wall_us() / 1000000;
     top_render(&screen, t, size.ws_col, size.ws_row);
     (void)fputs("\033[H", stdout);
@@ -76,7 +76,6 @@ static void draw(struct top *t)
     }
     (void)fputs("\033[J", stdout);
     (void)fflush(stdout);
-    buffer_fini(&screen);
 }
 
 /* --- requests --- */
@@ -124,7 +123,7 @@ static enum err ask(struct client *c, const char *command, redisReply **out, str
 
 static enum err look(struct cli *cli, struct top *t, struct top_look *out, struct error *e)
 {
-    redisReply *pong = NULL, *info = NULL;
+    SCOPED(scope_reply) redisReply *pong = NULL, *info = NULL;
     enum err code = ERR_OK;
     if (cli->client == NULL)
         code = client_open(&cli->client, &cli->address, cli->timeout_ms, e);
@@ -142,8 +141,6 @@ static enum err look(struct cli *cli, struct top *t, struct top_look *out, struc
         code = ask(cli->client, "TB.STATUS", &out->filters, e);
     if (code == ERR_OK)
         code = ask(cli->client, "TB.COORDINATORS", &out->coordinators, e);
-    freeReplyObject(pong);
-    freeReplyObject(info);
     bool odd = (out->filters != NULL && !cli_are_lists(out->filters)) ||
                (out->coordinators != NULL && !cli_are_lists(out->coordinators));
     return code == ERR_OK && odd

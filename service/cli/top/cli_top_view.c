@@ -120,11 +120,10 @@ static void put_head(FILE *to, const struct top *t, unsigned columns)
     end_head(&h);
     if (t->error[0] == '\0')
         return;
-    struct buffer error = {0};
+    SCOPED(buffer_fini) struct buffer error = {0};
     output_escape(&error, t->error, strlen(t->error));
     (void)fprintf(to, "%s%s%s\n", output_color_on(COLOR_BAD, t->cli->color), buffer_text(&error),
                   output_color_off(COLOR_BAD, t->cli->color));
-    buffer_fini(&error);
 }
 
 /* --- tables --- */
@@ -146,7 +145,7 @@ static const redisReply *find(const redisReply *all, const redisReply *filter)
 static void name_cell(struct table *t, const redisReply *filter)
 {
     const char *name;
-    struct buffer b = {0};
+    SCOPED(buffer_fini) struct buffer b = {0};
     size_t at = 0, length, most = t->bar == BAR_WIDE ? NAME_WIDE : NAME_NARROW;
     (void)list_bytes(filter, "filter", &name, &length);
     for (size_t used = 0; at < length && used < most; used++) {
@@ -156,7 +155,6 @@ static void name_cell(struct table *t, const redisReply *filter)
     output_escape(&b, name, at);
     buffer_puts(&b, at < length ? "~" : "");
     table_cell(t, COLOR_NONE, buffer_text(&b));
-    buffer_fini(&b);
 }
 
 /* Keys added per second, in the same generation. */
@@ -189,14 +187,13 @@ static void put_filters(FILE *to, const struct top *t, unsigned columns)
         {"JOB", .own = status_job_cell},
         {.title = NULL},
     };
-    struct table table = {.bar = columns >= WIDE ? BAR_WIDE : BAR_NARROW, .context = t};
+    SCOPED(table_fini) struct table table = {.bar = columns >= WIDE ? BAR_WIDE : BAR_NARROW, .context = t};
     sheet_rows(&table, all,
                columns >= WIDE    ? ON_WIDE
                : columns < NARROW ? ON_NARROW
                                   : ON_MIDDLE,
                t->now.filters);
     table_print(&table, to, t->cli->color);
-    table_fini(&table);
 }
 
 /* A line for each running job. */
@@ -212,30 +209,28 @@ static void put_jobs(FILE *to, const struct top *t, unsigned columns)
                     (strcmp(state, "running") == 0 || strcmp(state, "waiting") == 0);
         if (!runs || !list_bytes(f, "filter", &name, &length))
             continue;
-        struct buffer line = {0};
+        SCOPED(buffer_fini) struct buffer line = {0};
         output_escape(&line, name, length);
         buffer_puts(&line, ": ");
         follow_line(&line, f, columns > line.length ? columns - (unsigned)line.length : 1);
         (void)fprintf(to, "%s%s\n", any ? "" : "\n", buffer_text(&line));
         any = true;
-        buffer_fini(&line);
     }
 }
 
 static void put_coordinators(FILE *to, const struct top *t, unsigned columns)
 {
-    struct table table = {0};
+    SCOPED(table_fini) struct table table = {0};
     if (t->now.coordinators == NULL || t->now.coordinators->elements == 0)
         return;
     (void)fputc('\n', to);
     cli_coordinators_table(&table, t->now.coordinators, columns < NARROW);
     table_print(&table, to, t->cli->color);
-    table_fini(&table);
 }
 
 void top_render(struct buffer *out, const struct top *t, unsigned columns, unsigned rows)
 {
-    char *all = NULL;
+    SCOPED(scope_free) char *all = NULL;
     size_t length = 0;
     FILE *to = open_memstream(&all, &length);
     if (to == NULL)
@@ -258,5 +253,4 @@ void top_render(struct buffer *out, const struct top *t, unsigned columns, unsig
     /* The last line shows how to leave. */
     top_cut(out, *text == '\0' ? "q: quit" : "q: quit; there are more lines", *text == '\0' ? 7 : 26,
             columns);
-    free(all);
 }

@@ -32,4 +32,10 @@ void replies_filled(struct replies *r, size_t n);
 /* The next reply, for freeReplyObject(); *@out is NULL if more bytes are needed. ERR_PARSE: the bytes are not
  * the protocol. ERR_NOMEM. After an error no more replies come. */
 MUST_CHECK enum err replies_next(struct replies *r, redisReply **out, struct error *e);
+
+/* For SCOPED(): free a reply. */
+static inline void scope_reply(redisReply **reply)
+{
+    freeReplyObject(*reply);
+}
 #endif
