@@ -18,6 +18,7 @@ struct sync_client_peer {
     struct sync_connection *connection;
     uint64_t number; /* of the connection; 0: there was none yet */
     bool broke;      /* since the first pin */
+    bool is_asked;   /* something was sent to it since the first pin */
     bool is_replica; /* the server has said that it is one: the next use connects again. Not in a cluster */
     struct sync_client_commands sent; /* commands in the order of their replies */
     uint64_t silent_until;            /* clock_mono_us(); connecting exceeded its deadline, so until then wait
