@@ -44,15 +44,18 @@ static enum err write_all(struct control *c, struct held *h, bool again, struct 
     struct fold fold;
     struct log_lost lost;
     bool met = again && log_filter_take_lost(c->filter, &lost);
+    sync_client_pin(c->redis); /* the fold asks who got what is written before it, too */
     enum err code = control_make_missing(c, h, met ? &lost : NULL, again, &fold, &missing, e);
     fold_fini(&fold);
     c->meets_foreign = again && code == ERR_OK && c->lost_named > 0;
-    if (code == ERR_FENCED && c->went_back)
-        return control_take_over(c, h, e);
-    if (code != ERR_OK || c->meets_foreign)
-        return code;
-    mark_all(h);
-    return control_fold(c, e); /* takes over from itself: what it had written may be gone */
+    if (code == ERR_FENCED && c->went_back) {
+        code = control_take_over(c, h, e);
+    } else if (code == ERR_OK && !c->meets_foreign) {
+        mark_all(h);
+        code = control_fold(c, e); /* takes over from itself: what it had written may be gone */
+    }
+    sync_client_unpin(c->redis);
+    return code;
 }
 
 /* The writer that left last, by the view. */

@@ -119,20 +119,23 @@ static bool count_ahead(void *arg, const struct folder *folder, struct log_count
 }
 
 /* What was written counts on servers that were looked at. The address of a node may lead to another one for
- * less time than is between two looks: then it is missing when the address leads back. A cluster says which
- * servers it has. */
+ * less time than is between two looks: then it is missing when the address leads back. A former master of a
+ * cluster may take writes, though its replica has taken its place, and the last look has found that one. */
 static enum err check_nodes(void *arg, const struct folder *folder, struct error *e)
 {
     struct control *c = arg;
     struct trusted now = {0};
-    enum err code = ERR_OK;
-    if (sync_client_nodes(c->redis)->cluster == NULL)
-        code = shards_eras(c->redis, &c->filter->names, folder->fold.shape, &now, e);
+    bool is_cluster = sync_client_nodes(c->redis)->cluster != NULL;
+    enum err code = is_cluster ? shards_eras_asked(c->redis, &now, e)
+                               : shards_eras(c->redis, &c->filter->names, folder->fold.shape, &now, e);
     for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
-        if (!trusted_contains(&c->view->eras, now.id[i]) && !trusted_contains(&c->eras.now, now.id[i]))
+        if (!trusted_contains(&c->eras.now, now.id[i]) &&
+            (is_cluster || !trusted_contains(&c->view->eras, now.id[i])))
             code = error_set(e, ERR_FENCED, "a node of the shards has another replication id than before");
-    if (code == ERR_FENCED)
+    if (code == ERR_FENCED) {
+        sync_client_doubt_map(c->redis);
         log_filter_look(c->filter);
+    }
     return code;
 }
 

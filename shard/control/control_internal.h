@@ -44,6 +44,7 @@ struct control_removal {
 struct control_lane {
     struct lane stream;              /* as in the view */
     struct replication filter_state; /* the lane's node, while the view had its era; id 0: not seen yet */
+    uint64_t node_id;                /* of the lane's node by the last look at all masters; 0: not known */
     struct retain retain;
     struct lag lag;
     struct log_id gap;         /* a position of the view that was not in the lane */

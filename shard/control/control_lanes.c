@@ -84,15 +84,11 @@ static bool is_to_give_up(struct control *c, unsigned i)
 }
 
 /* True if this writer has seen the lane's node under another id: it answers the roll call for which others
- * wait, also if nothing is asked of it, so that its reader has not met that id. Shards' nodes have writers
- * read their lanes (control_follow_eras()), and a cluster's masters are shards' nodes. */
+ * wait, also if nothing is asked of it, so that its reader has not met that id. */
 static bool is_seen_elsewhere(const struct control *c, unsigned i)
 {
-    unsigned where = c->per_lane[i].stream.where;
-    if (!c->filter->registered || where >= sync_client_nodes(c->redis)->count)
-        return false;
-    const struct replication *node = replications_of_node(&c->eras.there, sync_client_name(c->redis, where));
-    return node != NULL && node->id != 0 && node->id != c->view->lane[i].era;
+    uint64_t id = c->per_lane[i].node_id;
+    return c->filter->registered && id != 0 && id != c->view->lane[i].era;
 }
 
 static enum err mend_lane(struct control *c, unsigned i, bool *changed, struct error *e)
@@ -298,11 +294,21 @@ enum err control_read_lanes(struct control *c, struct error *e)
     return is_same ? go_on(c, e) : begin_again(c, e);
 }
 
+/* The id of the lane's node; in a cluster, of the master that has the lane's slot by now. 0: not known. */
+static uint64_t id_of_node(const struct control *c, unsigned i)
+{
+    unsigned master = sync_client_master_of(c->redis, c->per_lane[i].stream.where);
+    const char *name = sync_client_name(c->redis, sync_client_master(c->redis, master));
+    const struct replication *node = replications_of_node(&c->eras.there, name);
+    return node == NULL ? 0 : node->id;
+}
+
 void control_watch_lanes(struct control *c)
 {
     for (unsigned i = 0; i < c->view->lane_count; i++) {
         const struct replication *node = replications_of_id(&c->eras.there, c->view->lane[i].era);
         if (node != NULL)
             c->per_lane[i].filter_state = *node;
+        c->per_lane[i].node_id = id_of_node(c, i);
     }
 }

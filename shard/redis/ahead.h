@@ -15,7 +15,8 @@
 #include <stdbool.h>
 #include "shard/redis/sync_client.h"
 
-/* False: @l has unread replies. Pins @l (sync_client_pin()) until ahead_end(). */
+/* False: @l has unread replies, or is pinned. Until ahead_end() a connection that breaks is not made again,
+ * as where @l is pinned. */
 MUST_CHECK bool ahead_begin(struct sync_client *l);
 /* Ask for what sync_client_ask() will ask. @user: 1 or more. */
 void ahead_ask(struct sync_client *l, unsigned user, unsigned where, const char *format, ...);

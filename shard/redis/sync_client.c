@@ -125,13 +125,25 @@ static void drop_stale(struct sync_client_peer *p)
         sync_client_peer_break(p, ERR_UNREACHABLE);
 }
 
+static void pin(const struct sync_client *l, struct sync_client_peer *p)
+{
+    drop_stale(p);
+    p->is_asked = false;
+    p->broke &= l->ahead.is_open;
+}
+
+void sync_client_begin_pin(struct sync_client *l)
+{
+    for (unsigned i = 0; i < l->nodes->count; i++)
+        pin(l, &l->peer[i]);
+    for (unsigned i = 0; l->route != NULL && i < l->route->count; i++)
+        pin(l, l->route->peer[i]);
+}
+
 void sync_client_pin(struct sync_client *l)
 {
-    for (unsigned i = 0; l->pins == 0 && l->route == NULL && i < l->nodes->count; i++) {
-        drop_stale(&l->peer[i]);
-        l->peer[i].broke = false;
-    }
-    l->pins++;
+    if (l->pins++ == 0)
+        sync_client_begin_pin(l);
 }
 
 void sync_client_unpin(struct sync_client *l)
@@ -144,7 +156,7 @@ enum err sync_client_peer_connect(struct sync_client *l, struct sync_client_peer
     drop_stale(p);
     if (p->connection != NULL)
         return ERR_OK;
-    if (l->pins > 0 && l->route == NULL && p->broke)
+    if ((l->pins > 0 || l->ahead.is_open) && p->broke)
         return error_set(e, ERR_UNREACHABLE, "the connection broke; its address may lead elsewhere");
     bool silent = clock_mono_us() < p->silent_until;
     unsigned ms = silent && l->timeout_ms > SILENT_MS ? SILENT_MS : l->timeout_ms;

@@ -107,11 +107,17 @@ MUST_CHECK enum err sync_client_ask(struct sync_client *l, unsigned where, redis
 MUST_CHECK enum err sync_client_command(struct sync_client *l, unsigned where, redisReply **out,
                                         struct error *e, const char *format, ...);
 
-/* From now on a connection to a node of the list that breaks is not made again: commands to that node are
+/* From now on a connection to a node that breaks is not made again: commands to that node are
  * ERR_UNREACHABLE, until each pin was taken off. So all replies of a node are one server's, wherever its
- * address leads meanwhile. In a cluster, which says which servers it has, both do nothing. */
+ * address leads meanwhile. */
 void sync_client_pin(struct sync_client *l);
 void sync_client_unpin(struct sync_client *l);
+/* Count the servers of a cluster to which something was sent since the first pin. sync_client_master() has
+ * their addresses, until the next call of sync_client_masters(). */
+unsigned sync_client_asked(struct sync_client *l);
+/* One of them is not the master that it was taken for, and does not say so: ask another node of the cluster
+ * for the map, if it is time to ask. */
+void sync_client_doubt_map(struct sync_client *l);
 
 /* Forget the replies that were not read yet, and close their connections: for a fresh start after an error
  * inside a pipeline. */

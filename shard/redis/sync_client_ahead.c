@@ -9,9 +9,10 @@
 
 bool ahead_begin(struct sync_client *l)
 {
-    if (!TAILQ_EMPTY(&l->all))
+    if (l->pins > 0 || !TAILQ_EMPTY(&l->all))
         return false;
-    sync_client_pin(l);
+    sync_client_begin_pin(l);
+    l->ahead.is_open = true;
     l->ahead.fails = false;
     return true;
 }
@@ -182,5 +183,5 @@ void ahead_end(struct sync_client *l)
     for (unsigned i = 0; l->route != NULL && i < l->route->count; i++)
         forget_role(l->route->peer[i]);
     l->ahead.uses = 0;
-    sync_client_unpin(l);
+    l->ahead.is_open = false;
 }

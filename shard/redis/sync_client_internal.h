@@ -38,7 +38,8 @@ struct sync_client_peer {
     struct node node;
     struct sync_connection *connection;
     uint64_t number;  /* of the connection; 0: there was none yet */
-    bool broke;       /* since the first pin */
+    bool broke;       /* since the first pin, or since ahead_begin() */
+    bool is_asked;    /* something was sent to it since the first pin */
     bool is_replica;  /* the server has said that it is one: the next use connects again. Not in a cluster */
     bool wants_role;  /* ask it for its role behind all that is asked ahead: */
     redisReply *role; /* the reply to `INFO replication`; NULL: none */
@@ -60,6 +61,7 @@ struct sync_client {
     struct {                              /* ahead.h */
         struct sync_client_commands read; /* with their replies, in the order in which they were asked for */
         unsigned asks, uses;              /* the user that is asked for, and the one that sends; 0: none */
+        bool is_open;                     /* keeps connections that break from being made again, like a pin */
         bool fails;
     } ahead;
     struct sync_client_peer *peer;   /* one for each node of the list */
@@ -88,6 +90,8 @@ void sync_client_peer_init(struct sync_client_peer *p, const struct node *node);
 /* True if replies from @where count only behind one about its role. In a cluster a replica answers MOVED to
  * commands for a slot. */
 bool sync_client_is_role_asked(const struct sync_client *l, unsigned where);
+/* From now on a connection that breaks is noted: close those that are stale. */
+void sync_client_begin_pin(struct sync_client *l);
 /* Make sure that @p has a connection. */
 MUST_CHECK enum err sync_client_peer_connect(struct sync_client *l, struct sync_client_peer *p,
                                              struct error *e);

@@ -94,6 +94,12 @@ enum err sync_client_map_refresh(struct sync_client *l, struct error *e)
     return code;
 }
 
+void sync_client_doubt_map(struct sync_client *l)
+{
+    if (l->route != NULL)
+        (void)sync_client_map_refresh(l, NULL);
+}
+
 enum err sync_client_map_need(struct sync_client *l, struct error *e)
 {
     struct sync_client_route *r = l->route;

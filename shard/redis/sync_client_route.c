@@ -101,9 +101,11 @@ struct sync_client_peer *sync_client_route_peer(struct sync_client *l, const cha
     return p;
 }
 
-static bool is_wanted(const struct sync_client_route *r, const struct sync_client_peer *p)
+static bool is_wanted(const struct sync_client *l, const struct sync_client_peer *p)
 {
-    if (!TAILQ_EMPTY(&p->sent) || slot_map_find(&r->map, p->node.host, p->node.port) < r->map.count)
+    const struct sync_client_route *r = l->route;
+    if (l->pins > 0 || l->ahead.is_open || !TAILQ_EMPTY(&p->sent) ||
+        slot_map_find(&r->map, p->node.host, p->node.port) < r->map.count)
         return true;
     for (unsigned i = 0; i < r->masters; i++)
         if (r->master[i] == p)
@@ -115,13 +117,27 @@ void sync_client_route_drop_unwanted(struct sync_client *l)
 {
     struct sync_client_route *r = l->route;
     for (unsigned i = 0; i < r->count;) {
-        if (is_wanted(r, r->peer[i])) {
+        if (is_wanted(l, r->peer[i])) {
             i++;
             continue;
         }
         peer_free(r->peer[i]);
         r->peer[i] = r->peer[--r->count];
     }
+}
+
+unsigned sync_client_asked(struct sync_client *l)
+{
+    struct sync_client_route *r = l->route;
+    if (r == NULL)
+        return 0;
+    l->ahead.fails = true; /* what was asked ahead was for the former addresses */
+    l->ahead.uses = 0;
+    r->masters = 0;
+    for (unsigned i = 0; i < r->count && l->pins > 0 && r->masters < SLOT_NODES_MAX; i++)
+        if (r->peer[i]->is_asked)
+            r->master[r->masters++] = r->peer[i];
+    return r->masters;
 }
 
 /* --- sending --- */
@@ -205,6 +221,7 @@ static void send_to(struct sync_client_command *c, const char *bytes, size_t len
         fail(c, code);
         return;
     }
+    p->is_asked = true;
     c->peer = p;
     c->asking = asking;
     c->state = COMMAND_SENT;

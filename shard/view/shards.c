@@ -278,6 +278,15 @@ enum err shards_eras(struct sync_client *l, const struct names *names, const str
     return code;
 }
 
+enum err shards_eras_asked(struct sync_client *l, struct trusted *out, struct error *e)
+{
+    enum err code = ERR_OK;
+    out->count = 0;
+    for (unsigned i = 0, asked = sync_client_asked(l); i < asked && code == ERR_OK; i++)
+        code = add_era(l, sync_client_master(l, i), out, e);
+    return code;
+}
+
 bool shards_eras_equal(const struct trusted *a, const struct trusted *b)
 {
     if (a->count != b->count)

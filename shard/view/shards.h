@@ -65,6 +65,10 @@ bool shards_are_there(struct sync_client *l, const struct names *names, const st
  * ERR_UNREACHABLE: also if one of them is no master. */
 MUST_CHECK enum err shards_eras(struct sync_client *l, const struct names *names, const struct generation *g,
                                 struct trusted *out, struct error *e);
+/* In a cluster: the ids of the servers that got something since @l was pinned. Nodes do not always agree on
+ * which masters there are; so those that were written to need not be those that shards_eras() finds. Nothing
+ * with a list of nodes. Errors as above. */
+MUST_CHECK enum err shards_eras_asked(struct sync_client *l, struct trusted *out, struct error *e);
 /* True if both hold the same ids. */
 bool shards_eras_equal(const struct trusted *a, const struct trusted *b);
 #endif

@@ -61,6 +61,7 @@ struct inject_kind inject_kinds[] = {
     {"failover", R, CL, 20, 3000, 0, "a master gets SIGKILL, and comes back, empty or as a replica", failover_begin, failover_end},
     {"failover-lagging", R, CL, 20, 3000, 0, "the same, and its replica lacks the last writes", failover_lagging_begin, failover_end},
     {"failover-manual", R, CL, 0, 500, 0, "CLUSTER FAILOVER: a master and its replica change places", failover_manual_begin, failover_end},
+    {"failover-takeover", R, CL, 0, 500, 0, "CLUSTER FAILOVER TAKEOVER by a replica that lacks the last writes; the master lives on", failover_takeover_begin, failover_end},
     {"slot-moved", S, CL, 0, 1500, 0, "a slot moves to another master, and rests half way", slot_moved_begin, slot_moved_end},
     {"postgres-restart", P, ANY, 50, 1500, 0, "the server is restarted", postgres_restart_begin, postgres_end},
     {"postgres-crash", P, ANY, 50, 1500, 0, "the server ends without a checkpoint, and recovers", postgres_crash_begin, postgres_end},

@@ -42,6 +42,21 @@ bool failover_manual_begin(struct injection *i)
            temp_cluster_failed_over(c, node_number(i), TAKE_OVER_MS, &heir, &e) == ERR_OK;
 }
 
+/* The replica lacks the writes of up to half a second, and does not ask the other masters. The former master
+ * lives on, and gives way when it hears of it. */
+bool failover_takeover_begin(struct injection *i)
+{
+    struct temp_cluster *c = &i->world->cluster;
+    struct error e = {""};
+    unsigned replica = (node_number(i) + c->masters) % c->count, heir = 0;
+    if (temp_cluster_cut_off(c, node_number(i), CUT_OFF_MS, &e) == ERR_OK)
+        clock_sleep_us(fault_between(&i->state, 1000, 500000));
+    bool done = client_ok(&c->client[replica], &e, "CLUSTER FAILOVER TAKEOVER") == ERR_OK &&
+                temp_cluster_failed_over(c, node_number(i), TAKE_OVER_MS, &heir, &e) == ERR_OK;
+    (void)!client_ok(&c->client[node_number(i)], &e, "ACL SETUSER default +psync +sync");
+    return done;
+}
+
 void failover_end(struct injection *i)
 {
     struct error e = {""};

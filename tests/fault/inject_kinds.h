@@ -27,7 +27,8 @@ inject_end_fn postgres_end;
 inject_begin_fn everything_begin;
 
 /* inject_cluster.c */
-inject_begin_fn failover_begin, failover_lagging_begin, failover_manual_begin, slot_moved_begin;
+inject_begin_fn failover_begin, failover_lagging_begin, failover_manual_begin, failover_takeover_begin,
+    slot_moved_begin;
 inject_end_fn failover_end, slot_moved_end;
 
 /* inject_network.c */

@@ -59,6 +59,11 @@ bool acknowledged, denied;
 #else
 #define TAKES_ANY_ERA false
 #endif
+#ifdef ASKED_ANOTHER
+#define ASKS_ANOTHER true
+#else
+#define ASKS_ANOTHER false
+#endif
 #if defined(REFOLDS_FROM_FOLDED)
 #define REFOLDS
 #define BASE from
@@ -156,11 +161,14 @@ end:
                fi
            }
 #endif
-           d_step {
+           atomic {
                if
                :: whole && MAY_WRITE ->
                    master.key = key; behind = true;
                    e = (era == e || TAKES_ANY_ERA -> e : 0) /* INFO behind it */
+               :: BACKS > 0 && whole && era == AWAY && left.header == t -> /* the way of a late map */
+                   left.key = key;
+                   e = (ASKS_ANOTHER && era == e -> e : 0) /* INFO behind it, of that server */
                :: else -> e = 0
                fi
            }
