@@ -10,8 +10,7 @@
 #include "shard/redis/sync_client.h"
 
 /* ERR_TIMEOUT, which a job waits for to pass: the server of @h was left. ERR_UNREACHABLE. @notes: note the
- * timeline of
- * @h, if it is the highest one. */
+ * timeline of @h, if it is the highest one. */
 MUST_CHECK enum err timelines_look(struct sync_client *l, const char *prefix, const struct source_history *h,
                                    bool notes, struct error *e);
 #endif
