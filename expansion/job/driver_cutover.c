@@ -10,7 +10,9 @@
 #include "shard/members/roll.h"
 #include "shard/view/view_load.h"
 
-bool driver_is_degraded(struct driver *d, uint64_t *looked_at)
+/* True if the generation that is read lacks keys: a new generation heals it, so do not wait for an operator.
+ * Looks once a second: *@looked_at, initially 0, is the time of the last look. */
+static bool is_degraded(struct driver *d, uint64_t *looked_at)
 {
     enum { LOOK_US = 1000 * 1000 };
     struct error ignored;
@@ -25,7 +27,7 @@ enum err driver_hold(struct driver *d, struct error *e)
 {
     uint64_t looked_at = 0;
     enum err code = driver_requests(d, e);
-    if (code == ERR_OK && d->control.hold && driver_is_degraded(d, &looked_at))
+    if (code == ERR_OK && d->control.hold && is_degraded(d, &looked_at))
         return ERR_OK;
     if (code == ERR_OK && d->control.hold)
         code = record_step(d, STEP_HOLD, e);
@@ -38,7 +40,7 @@ enum err driver_hold(struct driver *d, struct error *e)
     bool degraded = false;
     while (code == ERR_OK && d->control.hold && !degraded) {
         code = driver_nap(d, "an operator's cutover", e);
-        degraded = driver_is_degraded(d, &looked_at);
+        degraded = is_degraded(d, &looked_at);
     }
     atomic_store(d->o->waits, false);
     if (code != ERR_OK)
@@ -159,7 +161,7 @@ enum err driver_grace(struct driver *d, struct error *e)
         uint64_t passed = now >= d->record.switched_ms ? now - d->record.switched_ms : 0;
         if (now < d->record.switched_ms)
             d->record.switched_ms = now;
-        if (passed >= d->o->grace_ms || driver_is_degraded(d, &looked_at))
+        if (passed >= d->o->grace_ms || is_degraded(d, &looked_at))
             break;
         code = driver_nap(d, "the end of the grace time", e);
     }

@@ -97,11 +97,6 @@ MUST_CHECK enum err driver_reclaim(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_plan(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_open(struct driver *d, struct error *e);
 
-/* --- driver_cutover.c --- */
-/* True if the generation that is read lacks keys: a new generation heals it, so do not wait for an operator.
- * Looks once a second: *@looked_at, initially 0, is the time of the last look. */
-bool driver_is_degraded(struct driver *d, uint64_t *looked_at);
-
 /* --- driver_keys.c --- */
 /* Note where the lanes end, and make the shards. Call it before the settle, which waits for transactions that
  * are open now. */

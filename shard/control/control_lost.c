@@ -81,20 +81,19 @@ static enum err lack(struct control *c, uint64_t now, struct error *e)
 
 static enum err mend(struct control *c, uint64_t now, struct error *e)
 {
-    struct fold fold;
+    SCOPED(fold_fini) struct fold fold = {0};
     uint64_t missing = 0;
     struct held *h = c->filter->slot[c->view->current];
     enum err code = control_make_missing(c, h, &c->lost, false, &fold, &missing, e);
     if (code == ERR_OK && missing == 0)
         code = lost_end(&fold, &c->lost, e);
-    fold_fini(&fold);
     return code == ERR_OK && missing > 0 ? lack(c, now, e) : code;
 }
 
 /* *@lacks: this process has said that it cannot make the lost shards again, and that is still so. */
 static enum err still_lacks(struct control *c, bool *lacks, struct error *e)
 {
-    struct fold fold;
+    SCOPED(fold_fini) struct fold fold = {0};
     struct held *h = c->filter->slot[c->view->current];
     *lacks = c->lacks_shards;
     if (!*lacks || !c->has_shards)
@@ -102,10 +101,7 @@ static enum err still_lacks(struct control *c, bool *lacks, struct error *e)
     fold_init(&fold, c->redis, &c->filter->names, h->shape.number);
     struct lost_work w = {.fold = &fold};
     enum err code = fold_place(&fold, &h->shape, e);
-    if (code == ERR_OK)
-        code = lost_are_taken(&w, c->lost_shard, c->lost_named, lacks, e);
-    fold_fini(&fold);
-    return code;
+    return code == ERR_OK ? lost_are_taken(&w, c->lost_shard, c->lost_named, lacks, e) : code;
 }
 
 enum err control_mend_shards(struct control *c, struct error *e)

@@ -52,7 +52,7 @@ static void note_lost(struct control *c, struct log_status *s)
 void control_note(struct control *c, enum err code, const struct error *e)
 {
     struct log_status *s = &c->noted;
-    (void)pthread_mutex_lock(&c->noting);
+    HOLD(&c->noting);
     s->code = code;
     copy(s->error, e->text);
     s->looks = c->looks;
@@ -71,7 +71,6 @@ void control_note(struct control *c, enum err code, const struct error *e)
     s->folder.is_here = lease_is_held(&c->lease);
     (void)snprintf(s->folder.holder, sizeof(s->folder.holder), "%s", c->lease.holder);
     s->folder.report = c->report;
-    (void)pthread_mutex_unlock(&c->noting);
 }
 
 /* --- asked for --- */

@@ -374,7 +374,7 @@ enum err filters_open(struct filters *fs, const char *name, size_t length, struc
                       struct error *e)
 {
     enum err code = ERR_OK;
-    (void)pthread_mutex_lock(&fs->lock);
+    HOLD(&fs->lock);
     struct open_filter *f = look_up(fs, name, length);
     if (f != NULL && log_filter_is_closed(f->log)) {
         unlist(f); /* its maintainer is about to do so */
@@ -397,7 +397,6 @@ enum err filters_open(struct filters *fs, const char *name, size_t length, struc
         atomic_fetch_add(&f->references, 1);
         *out = f;
     }
-    (void)pthread_mutex_unlock(&fs->lock);
     return code;
 }
 
@@ -436,11 +435,10 @@ uint64_t open_filter_since(const struct open_filter *f)
 /* NULL: the filter is not open. */
 static struct open_filter *hold(struct filters *fs, const char *name, size_t length)
 {
-    (void)pthread_mutex_lock(&fs->lock);
+    HOLD(&fs->lock);
     struct open_filter *f = look_up(fs, name, length);
     if (f != NULL)
         f->references++;
-    (void)pthread_mutex_unlock(&fs->lock);
     return f;
 }
 
@@ -470,12 +468,11 @@ bool filters_shards(struct filters *fs, const char *name, size_t length, uint64_
 
 static bool has_ended(struct filters *fs, const char *name, size_t length, uint64_t incarnation)
 {
-    (void)pthread_mutex_lock(&fs->lock);
+    HOLD(&fs->lock);
     struct open_filter *f = look_up(fs, name, length);
     bool over = f == NULL || log_filter_is_closed(f->log) || log_filter_incarnation(f->log) != incarnation;
     if (!over)
         log_filter_look(f->log);
-    (void)pthread_mutex_unlock(&fs->lock);
     return over;
 }
 
@@ -490,9 +487,8 @@ void filters_await_end(struct filters *fs, const char *name, size_t length, uint
 
 void filters_look(struct filters *fs, const char *name, size_t length)
 {
-    (void)pthread_mutex_lock(&fs->lock);
+    HOLD(&fs->lock);
     struct open_filter *f = look_up(fs, name, length);
     if (f != NULL)
         log_filter_look(f->log);
-    (void)pthread_mutex_unlock(&fs->lock);
 }

@@ -157,7 +157,7 @@ enum err fold_enter(struct fold *f, unsigned layer, uint32_t shard, struct error
 enum err fold_entered(struct fold *f, unsigned layer, uint32_t shard, uint64_t *later, struct error *e)
 {
     struct key_name key;
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     *later = 0;
     enum err code = sync_client_reply(f->redis, fold_where(f, layer, shard), &r, e);
     if (code != ERR_OK)
@@ -174,7 +174,6 @@ enum err fold_entered(struct fold *f, unsigned layer, uint32_t shard, uint64_t *
         code = error_set(e, ERR_FENCED, "shard %s: token %lld is later than %" PRIu64, key.text, r->integer,
                          f->token.number);
     }
-    freeReplyObject(r);
     return code;
 }
 
@@ -221,16 +220,13 @@ enum err fold_send(struct fold *f, unsigned layer, uint32_t shard, struct error 
 
 enum err fold_reply(struct fold *f, unsigned layer, uint32_t shard, struct error *e)
 {
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     enum err code = sync_client_reply(f->redis, fold_where(f, layer, shard), &r, e);
     if (code != ERR_OK)
         return code;
     if (r->type == REDIS_REPLY_ERROR)
-        code = fold_refused(f, layer, shard, r, e);
-    else if (r->type == REDIS_REPLY_STRING)
-        code = judge(f, layer, shard, r, e);
-    freeReplyObject(r);
-    return code;
+        return fold_refused(f, layer, shard, r, e);
+    return r->type == REDIS_REPLY_STRING ? judge(f, layer, shard, r, e) : ERR_OK;
 }
 
 enum err fold_get(struct fold *f, unsigned layer, uint32_t shard, uint32_t block, struct error *e)
@@ -243,7 +239,7 @@ enum err fold_got(struct fold *f, unsigned layer, uint32_t shard, uint32_t block
                   struct error *e)
 {
     struct key_name key;
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     enum err code = sync_client_reply(f->redis, fold_where(f, layer, shard), &r, e);
     if (code != ERR_OK)
         return code;
@@ -257,7 +253,6 @@ enum err fold_got(struct fold *f, unsigned layer, uint32_t shard, uint32_t block
                          key.text, block);
     else
         memcpy(out, bytes, r->len);
-    freeReplyObject(r);
     return code;
 }
 
@@ -304,7 +299,7 @@ enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_
                     struct fold_bound *over_hold, struct error *e)
 {
     char id[LOG_ID_TEXT_MAX];
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     unsigned home = sync_client_home(f->redis, f->names);
     *needed = *over_hold = (struct fold_bound){0};
     script_begin_view(&f->call, embedded_fold_store, f->names);
@@ -319,9 +314,5 @@ enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_
     script_incarnation(&f->call, era); /* 16 digits, as the view has them */
     script_number(&f->call, is_long);
     enum err code = script_ask(&f->call, f->redis, home, &reply, e);
-    if (code != ERR_OK)
-        return code;
-    code = take_bounds(f, reply, home, needed, over_hold, e);
-    freeReplyObject(reply);
-    return code;
+    return code == ERR_OK ? take_bounds(f, reply, home, needed, over_hold, e) : code;
 }

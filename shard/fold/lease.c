@@ -85,7 +85,7 @@ static enum err take_reply(struct lease *l, const redisReply *r, uint64_t sent, 
 
 enum err lease_take(struct lease *l, const struct lease_report *report, struct error *e)
 {
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     uint64_t sent = clock_mono_us();
     unsigned home = sync_client_home(l->redis, l->names);
     l->again = sent + (uint64_t)l->ttl_ms * 1000 / RENEWALS;
@@ -95,11 +95,7 @@ enum err lease_take(struct lease *l, const struct lease_report *report, struct e
     script_number_field(&l->call, "folded_ms", report->folded_ms);
     script_field(&l->call, "error", report->error);
     enum err code = script_ask(&l->call, l->redis, home, &r, e);
-    if (code != ERR_OK)
-        return code;
-    code = take_reply(l, r, sent, e);
-    freeReplyObject(r);
-    return code;
+    return code == ERR_OK ? take_reply(l, r, sent, e) : code;
 }
 
 void lease_give_back(struct lease *l)
@@ -125,21 +121,18 @@ enum err lease_look(struct sync_client *l, const struct names *names, struct lea
                     struct error *e)
 {
     struct key_name key;
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     *out = (struct lease_status){0};
     names_filter_key(names, "folder", &key);
     enum err code = sync_client_ask(l, sync_client_home(l, names), &r, e,
                                     "HMGET %s owner folds folded_ms error", key.text);
     if (code != ERR_OK)
         return code;
-    if (r->type == REDIS_REPLY_ERROR) {
-        code = refused(l, names, r, e);
-    } else {
-        (void)snprintf(out->holder, sizeof(out->holder), "%s", text_of(r, 0));
-        (void)number_u64(text_of(r, 1), strlen(text_of(r, 1)), &out->report.folds);
-        (void)number_u64(text_of(r, 2), strlen(text_of(r, 2)), &out->report.folded_ms);
-        (void)snprintf(out->report.error, sizeof(out->report.error), "%s", text_of(r, 3));
-    }
-    freeReplyObject(r);
-    return code;
+    if (r->type == REDIS_REPLY_ERROR)
+        return refused(l, names, r, e);
+    (void)snprintf(out->holder, sizeof(out->holder), "%s", text_of(r, 0));
+    (void)number_u64(text_of(r, 1), strlen(text_of(r, 1)), &out->report.folds);
+    (void)number_u64(text_of(r, 2), strlen(text_of(r, 2)), &out->report.folded_ms);
+    (void)snprintf(out->report.error, sizeof(out->report.error), "%s", text_of(r, 3));
+    return ERR_OK;
 }

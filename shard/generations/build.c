@@ -73,13 +73,12 @@ enum err builder_load_view(struct builder *b, struct error *e)
 
 enum err builder_note_home(struct builder *b, struct error *e)
 {
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     unsigned home = sync_client_home(b->fold.redis, b->fold.names);
     enum err code = sync_client_command(b->fold.redis, home, &r, e, "INFO replication");
     if (code != ERR_OK)
         return code;
     b->home = r->str == NULL ? 0 : info_id(r->str, r->len, "master_replid");
-    freeReplyObject(r);
     return b->home != 0 ? ERR_OK
                         : error_set(e, ERR_REFUSED, "Redis node %s: INFO replication has no master_replid",
                                     sync_client_name(b->fold.redis, home));

@@ -43,7 +43,7 @@ static enum err read_on(struct builder *b, unsigned i, lane_apply_fn *apply, voi
 static enum err find_last(struct builder *b, unsigned i, struct error *e)
 {
     const struct lane *lane = &b->stream[i];
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     enum err code =
         sync_client_command(b->fold.redis, lane->where, &r, e, "XREVRANGE %s + - COUNT 1", lane->key.text);
     if (code != ERR_OK)
@@ -58,7 +58,6 @@ static enum err find_last(struct builder *b, unsigned i, struct error *e)
         code = error_set(e, ERR_PARSE, "lane %s: its last entry is not an entry of this log", lane->key.text);
     else
         log_position_set(&b->at[i], id, fields->element[1]->str, fields->element[1]->len);
-    freeReplyObject(r);
     return code;
 }
 

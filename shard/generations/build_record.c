@@ -108,7 +108,7 @@ static enum err take_record(struct builder *b, const redisReply *record, struct 
 static enum err load_record(struct builder *b, struct buffer *rows, struct error *e)
 {
     struct key_name key;
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     names_filter_key(b->fold.names, "build", &key);
     enum err code = sync_client_filter_command(b->fold.redis, b->fold.names, "build", "HGETALL %b", &r, e);
     if (code != ERR_OK)
@@ -117,7 +117,6 @@ static enum err load_record(struct builder *b, struct buffer *rows, struct error
         code = error_set(e, ERR_PARSE, "the reply is not a hash");
     else if (r->elements > 0)
         code = take_record(b, r, rows, e);
-    freeReplyObject(r);
     return code == ERR_PARSE ? error_prefix(e, code, "%s", key.text) : code;
 }
 

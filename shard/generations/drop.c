@@ -50,17 +50,16 @@ static enum err for_each_lane(struct dropper *d, lane_fn *fn, struct error *e)
 
 static enum err look_at_lane(struct sync_client *l, const struct lane *lane, struct error *e)
 {
-    redisReply *reply = NULL;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = sync_client_command(l, lane->where, &reply, e, "TYPE %s", lane->key.text);
     if (code != ERR_OK)
         return code;
     if (reply->type != REDIS_REPLY_STATUS)
-        code = error_set(e, ERR_PARSE, "lane %s: unexpected reply to TYPE", lane->key.text);
-    else if (strcmp(reply->str, "stream") != 0 && strcmp(reply->str, "none") != 0)
-        code = error_set(e, ERR_WRONG_TYPE, "lane %s is a %s, not a stream; delete or rename that key",
+        return error_set(e, ERR_PARSE, "lane %s: unexpected reply to TYPE", lane->key.text);
+    if (strcmp(reply->str, "stream") != 0 && strcmp(reply->str, "none") != 0)
+        return error_set(e, ERR_WRONG_TYPE, "lane %s is a %s, not a stream; delete or rename that key",
                          lane->key.text, reply->str);
-    freeReplyObject(reply);
-    return code;
+    return ERR_OK;
 }
 
 /* Make the view say `deleting`, and load it: its lanes are then final, as whoever replaces a lane checks for

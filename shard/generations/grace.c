@@ -114,7 +114,7 @@ static enum err delete_one(struct sync_client *l, const struct names *names, con
 enum err grace_delete(struct sync_client *l, const struct names *names, struct error *e)
 {
     struct key_name key;
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     names_filter_key(names, "forgotten", &key);
     enum err code = sync_client_filter_command(l, names, "forgotten", "HGETALL %b", &r, e);
     if (code != ERR_OK)
@@ -123,7 +123,6 @@ enum err grace_delete(struct sync_client *l, const struct names *names, struct e
         code = error_set(e, ERR_PARSE, "the reply is not a hash");
     for (size_t i = 0; code == ERR_OK && i + 1 < r->elements; i += 2)
         code = delete_one(l, names, &key, r->element[i], r->element[i + 1], e);
-    freeReplyObject(r);
     if (code != ERR_OK)
         sync_client_forget(l);
     return code == ERR_PARSE ? error_prefix(e, code, "%s", key.text) : code;

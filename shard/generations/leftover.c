@@ -150,7 +150,7 @@ static enum err still_ours(struct sweep *s, struct error *e)
 {
     char text[INCARNATION_DIGITS + 1];
     struct key_name key;
-    redisReply *reply = NULL;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     names_filter_key(s->names, s->record, &key);
     enum err code =
         sync_client_filter_command(s->redis, s->names, s->record, "HGET %b incarnation", &reply, e);
@@ -161,7 +161,6 @@ static enum err still_ours(struct sweep *s, struct error *e)
         code = error_set(e, ERR_CONFLICT,
                          "key %s belongs to another process by now, which makes or deletes this filter",
                          key.text);
-    freeReplyObject(reply);
     return code;
 }
 
@@ -225,12 +224,10 @@ static enum err sweep_node(struct sweep *s, unsigned where, const struct work *w
     char cursor[SYNC_CLIENT_CURSOR] = "0";
     enum err code = ERR_OK;
     do {
-        redisReply *reply;
+        SCOPED(scope_reply) redisReply *reply = NULL;
         code = sync_client_scan(s->redis, where, cursor, &s->pattern, NULL, &reply, e);
-        if (code != ERR_OK)
-            break;
-        code = sweep_page(s, where, reply->element[1], e);
-        freeReplyObject(reply);
+        if (code == ERR_OK)
+            code = sweep_page(s, where, reply->element[1], e);
         if (code == ERR_OK)
             code = work_ask(w, e);
     } while (code == ERR_OK && strcmp(cursor, "0") != 0);

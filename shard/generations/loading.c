@@ -76,7 +76,7 @@ static enum err parse_record(struct loading *out, redisReply *const *r, struct e
 
 enum err loading_read(struct handle *f, struct loading *out, struct error *e)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = sync_client_filter_command(
         f->redis, &f->names, "load", "HMGET %b state dump incarnation arrived header generation", &reply, e);
     if (code != ERR_OK)
@@ -88,7 +88,6 @@ enum err loading_read(struct handle *f, struct loading *out, struct error *e)
         code = error_set(e, ERR_NOT_FOUND, "the filter is not being loaded");
     else
         code = parse_record(out, reply->element, e);
-    freeReplyObject(reply);
     if (code == ERR_OK)
         f->names.incarnation = out->incarnation;
     return code;
@@ -118,12 +117,10 @@ enum err loading_begin(struct handle *f, const struct loading *l, struct error *
 
 static enum err read_reply(struct handle *f, unsigned where, struct error *e)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = sync_client_reply(f->redis, where, &reply, e);
-    if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR)
-        code = sync_client_refusal(f->redis, where, reply, e);
-    freeReplyObject(reply);
-    return code;
+    return code == ERR_OK && reply->type == REDIS_REPLY_ERROR ? sync_client_refusal(f->redis, where, reply, e)
+                                                              : code;
 }
 
 enum err loading_discard(struct handle *f, const struct loading *l, struct error *e)
@@ -189,7 +186,7 @@ enum err loading_note(struct handle *f, struct loading *l, const uint32_t *chunk
 
 enum err loading_arrived(struct handle *f, const struct loading *l, uint8_t *there, struct error *e)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = sync_client_filter_command(f->redis, &f->names, "load", "HKEYS %b", &reply, e);
     if (code != ERR_OK)
         return code;
@@ -200,7 +197,6 @@ enum err loading_arrived(struct handle *f, const struct loading *l, uint8_t *the
             number >= 1 && number <= l->header.chunks)
             there[number] = 1;
     }
-    freeReplyObject(reply);
     return ERR_OK;
 }
 
@@ -278,7 +274,7 @@ static enum err send_look(struct handle *f, const struct loading *l, unsigned la
 
 static enum err take_look(struct handle *f, uint16_t tag, unsigned where, bool *there, struct error *e)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = read_reply(f, where, e);
     if (code == ERR_OK)
         code = sync_client_reply(f->redis, where, &reply, e);
@@ -289,7 +285,6 @@ static enum err take_look(struct handle *f, uint16_t tag, unsigned where, bool *
         code = sync_client_refusal(f->redis, where, reply, e);
     const uint8_t *bytes = (const uint8_t *)reply->str;
     *there = reply->type == REDIS_REPLY_STRING && reply->len == 2 && (bytes[0] << 8 | bytes[1]) == tag;
-    freeReplyObject(reply);
     return code;
 }
 

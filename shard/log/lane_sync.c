@@ -52,14 +52,13 @@ static enum err take_all(struct round *r, struct error *e)
 {
     enum err first = ERR_OK;
     for (unsigned i = 0; i < r->commands.count; i++) {
-        redisReply *reply = NULL;
+        SCOPED(scope_reply) redisReply *reply = NULL;
         struct error why = {""};
         enum err code = sync_client_reply(r->redis, r->lane->where, &reply, &why);
         if (code == ERR_OK)
             code = take(r, r->commands.kind[i], reply, &why);
         if (code != ERR_OK && first == ERR_OK)
             first = error_set(e, code, "%s", why.text);
-        freeReplyObject(reply);
     }
     return first;
 }
@@ -126,10 +125,9 @@ enum err lane_read(struct sync_client *l, const struct lane *lane, struct log_po
                    lane_apply_fn *apply, void *arg, enum tail_state *state, struct error *e)
 {
     struct log_position from = *at; /* @at moves while the entries are applied */
+    SCOPED(round_fini)
     struct round r = {.redis = l, .lane = lane, .from = &from, .begin = from.id, .limit = LANE_RANGE_COUNT};
-    enum err code = read_round(&r, at, apply, arg, state, e);
-    round_fini(&r);
-    return code;
+    return read_round(&r, at, apply, arg, state, e);
 }
 
 static enum err show_all(struct round *r, struct lane_page *page, lane_apply_fn *apply, void *arg,
@@ -147,7 +145,7 @@ static enum err show_all(struct round *r, struct lane_page *page, lane_apply_fn 
 enum err lane_look(struct sync_client *l, const struct lane *lane, struct log_id from, unsigned count,
                    lane_apply_fn *apply, void *arg, struct lane_page *page, struct error *e)
 {
-    struct round r = {.redis = l, .lane = lane, .begin = from, .limit = count};
+    SCOPED(round_fini) struct round r = {.redis = l, .lane = lane, .begin = from, .limit = count};
     enum err code = go_round(&r, true, e);
     *page = (struct lane_page){
         .era = r.tail.era, .length = r.tail.length, .more = r.tail.count == count, .last = from};
@@ -156,7 +154,6 @@ enum err lane_look(struct sync_client *l, const struct lane *lane, struct log_id
         code = ERR_OK; /* errors of such a node do not count either */
     else if (code == ERR_OK)
         code = show_all(&r, page, apply, arg, e);
-    round_fini(&r);
     return code;
 }
 
@@ -170,12 +167,9 @@ static enum err take_put(const struct lane *lane, const redisReply *reply, struc
 
 static enum err put_reply(struct sync_client *l, const struct lane *lane, struct log_id *id, struct error *e)
 {
-    redisReply *reply = NULL;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = sync_client_reply(l, lane->where, &reply, e);
-    if (code == ERR_OK)
-        code = take_put(lane, reply, id, e);
-    freeReplyObject(reply);
-    return code;
+    return code == ERR_OK ? take_put(lane, reply, id, e) : code;
 }
 
 enum err lane_put(struct sync_client *l, const struct lane *lane, struct lane_put *put, unsigned count,
@@ -199,14 +193,13 @@ enum err lane_make(struct sync_client *l, struct lane *lane, const uint8_t write
 {
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
     size_t length = log_entry_encode(bytes, writer, sequence, NULL, 0);
-    struct round r = {.redis = l, .lane = lane, .from = anchor, .limit = LANE_RANGE_COUNT};
+    SCOPED(round_fini) struct round r = {.redis = l, .lane = lane, .from = anchor, .limit = LANE_RANGE_COUNT};
     struct log_id id = {0};
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code =
         sync_client_ask(l, lane->where, &reply, e, "XADD %s * e %b", lane->key.text, bytes, length);
     if (code == ERR_OK)
         code = lane_take_id(lane, reply, &id, e);
-    freeReplyObject(reply);
     if (code == ERR_OK) {
         log_position_set(anchor, id, bytes, length);
         r.begin = id;
@@ -217,7 +210,6 @@ enum err lane_make(struct sync_client *l, struct lane *lane, const uint8_t write
     if (code == ERR_OK && (lane->era == 0 || !r.tail.is_anchored))
         code = error_set(e, ERR_UNREACHABLE, "lane %s: the node is no master, or lost the anchor at once",
                          lane->key.text);
-    round_fini(&r);
     return code;
 }
 
@@ -232,22 +224,19 @@ enum err lane_notice(struct sync_client *l, const struct lane *lane, const uint8
 enum err lane_mark_full(struct sync_client *l, const struct lane *lane, uint64_t generation, struct error *e)
 {
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
-    struct script_call call = {0};
+    SCOPED(script_fini) struct script_call call = {0};
     struct log_id id;
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     script_begin(&call, embedded_lane_mark);
     script_key(&call, &lane->key);
     script_bytes(&call, bytes, log_entry_encode_full(bytes, generation));
     script_incarnation(&call, lane->era); /* 16 digits */
     enum err code = script_ask(&call, l, lane->where, &reply, e);
-    script_fini(&call);
     if (code != ERR_OK)
         return code;
-    code = reply->type == REDIS_REPLY_INTEGER
+    return reply->type == REDIS_REPLY_INTEGER
                ? error_set(e, ERR_FENCED, "lane %s: its node is in another era", lane->key.text)
                : take_put(lane, reply, &id, e);
-    freeReplyObject(reply);
-    return code;
 }
 
 enum err lane_mark_layer(struct sync_client *l, const struct lane *lane, uint64_t generation, unsigned layer,
@@ -275,7 +264,7 @@ static enum err trim_once(struct sync_client *l, struct script_call *call, const
                           const struct log_mark *keep, int64_t *gone, uint64_t *bytes, struct error *e)
 {
     char id[LOG_ID_TEXT_MAX];
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     script_begin(call, embedded_lane_trim);
     script_key(call, &lane->key);
     if (keep != NULL) {
@@ -286,17 +275,13 @@ static enum err trim_once(struct sync_client *l, struct script_call *call, const
         script_incarnation(call, lane->era); /* 16 digits */
     }
     enum err code = script_ask(call, l, lane->where, &r, e);
-    if (code != ERR_OK)
-        return code;
-    code = take_trimmed(lane, r, gone, bytes, e);
-    freeReplyObject(r);
-    return code;
+    return code == ERR_OK ? take_trimmed(lane, r, gone, bytes, e) : code;
 }
 
 enum err lane_trim(struct sync_client *l, const struct lane *lane, const struct log_mark *keep,
                    struct lane_trimmed *out, struct error *e)
 {
-    struct script_call call = {0};
+    SCOPED(script_fini) struct script_call call = {0};
     int64_t gone = 0;
     *out = (struct lane_trimmed){.met = true};
     enum err code;
@@ -305,7 +290,6 @@ enum err lane_trim(struct sync_client *l, const struct lane *lane, const struct 
         out->met = code == ERR_OK && gone >= 0;
         out->removed += out->met ? (uint64_t)gone : 0;
     } while (out->met && gone >= TRIM_AT_ONCE / 2);
-    script_fini(&call);
     return code;
 }
 
@@ -313,22 +297,20 @@ enum err lane_close(struct sync_client *l, const struct lane *lane, struct error
 {
     static const char missing[] = "ERR no such key";
     const char *key = lane->key.text;
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = sync_client_ask(l, lane->where, &reply, e, "RENAME %s %s.closed", key, key);
     if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR &&
         strncmp(reply->str, missing, sizeof(missing) - 1) != 0)
         code = lane_refusal(lane, reply, e);
-    freeReplyObject(reply);
     return code;
 }
 
 enum err lane_forget(struct sync_client *l, const struct lane *lane, struct error *e)
 {
     const char *key = lane->key.text;
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = sync_client_ask(l, lane->where, &reply, e, "UNLINK %s %s.closed", key, key);
     if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR)
         code = lane_refusal(lane, reply, e);
-    freeReplyObject(reply);
     return code;
 }

@@ -53,13 +53,12 @@ static bool is_in(const struct own *own, const struct lane *lane)
 
 void own_enter(struct own *own, const struct lane *lane)
 {
-    (void)pthread_mutex_lock(&own->lock);
+    HOLD(&own->lock);
     for (size_t i = own->first; i < own->end && !is_in(own, lane); i++)
         own->one[i].is_met = false;
     if (!is_in(own, lane))
         own->folded = (struct log_id){0};
     own->lane = *lane;
-    (void)pthread_mutex_unlock(&own->lock);
 }
 
 void own_go_on(struct own *own, const struct lane *from, const struct lane *lane)
@@ -75,27 +74,24 @@ void own_go_on(struct own *own, const struct lane *from, const struct lane *lane
 
 bool own_is_in(struct own *own, const struct lane *lane)
 {
-    (void)pthread_mutex_lock(&own->lock);
+    HOLD(&own->lock);
     bool all = is_in(own, lane);
     for (size_t i = own->first; i < own->end && all; i++)
         all = own->one[i].is_met;
-    (void)pthread_mutex_unlock(&own->lock);
     return all;
 }
 
 void own_register(struct own *own, uint64_t registration)
 {
-    (void)pthread_mutex_lock(&own->lock);
+    HOLD(&own->lock);
     own->registration = registration;
-    (void)pthread_mutex_unlock(&own->lock);
 }
 
 void own_remove(struct own *own, uint64_t registration)
 {
-    (void)pthread_mutex_lock(&own->lock);
+    HOLD(&own->lock);
     if (registration > own->removed)
         own->removed = registration;
-    (void)pthread_mutex_unlock(&own->lock);
 }
 
 /* Under the lock. */
@@ -106,10 +102,8 @@ static bool is_removed(const struct own *own)
 
 uint64_t own_is_removed(struct own *own)
 {
-    (void)pthread_mutex_lock(&own->lock);
-    uint64_t least = is_removed(own) ? own->removed + 1 : 0;
-    (void)pthread_mutex_unlock(&own->lock);
-    return least;
+    HOLD(&own->lock);
+    return is_removed(own) ? own->removed + 1 : 0;
 }
 
 static size_t cost(unsigned entries, size_t bytes)
@@ -216,24 +210,20 @@ static enum err keep_met(struct own *own, uint64_t sequence, struct log_id id, c
 enum err own_met(struct own *own, const struct lane *lane, uint64_t sequence, struct log_id id,
                  const void *bytes, size_t length, struct error *e)
 {
-    (void)pthread_mutex_lock(&own->lock);
+    HOLD(&own->lock);
     enum err code = check(own, lane, e);
-    if (code == ERR_OK)
-        code = keep_met(own, sequence, id, bytes, length, e);
-    (void)pthread_mutex_unlock(&own->lock);
-    return code;
+    return code == ERR_OK ? keep_met(own, sequence, id, bytes, length, e) : code;
 }
 
 enum err own_there(struct own *own, const struct lane *lane, uint64_t sequence, struct log_id at,
                    const void *bytes, size_t length, struct error *e)
 {
-    (void)pthread_mutex_lock(&own->lock);
+    HOLD(&own->lock);
     enum err code = check(own, lane, e);
     if (code == ERR_OK && own->folded.ms == 0)
         code = error_set(e, ERR_BUSY, "lane %s: nothing of it is folded yet", lane->key.text);
     if (code == ERR_OK && log_id_compare(at, own->folded) > 0)
         code = keep_met(own, sequence, at, bytes, length, e);
-    (void)pthread_mutex_unlock(&own->lock);
     return code;
 }
 
@@ -246,14 +236,13 @@ static void raise_folded(struct own *own, const struct lane *lane, struct log_id
 
 void own_base(struct own *own, const struct lane *lane, struct log_id id)
 {
-    (void)pthread_mutex_lock(&own->lock);
+    HOLD(&own->lock);
     raise_folded(own, lane, id);
-    (void)pthread_mutex_unlock(&own->lock);
 }
 
 void own_folded(struct own *own, const struct lane *lane, struct log_id id)
 {
-    (void)pthread_mutex_lock(&own->lock);
+    HOLD(&own->lock);
     raise_folded(own, lane, id);
     while (is_in(own, lane) && own->first < own->end) {
         struct kept *one = &own->one[own->first];
@@ -263,7 +252,6 @@ void own_folded(struct own *own, const struct lane *lane, struct log_id id)
         free(one->bytes);
         own->first++;
     }
-    (void)pthread_mutex_unlock(&own->lock);
 }
 
 size_t own_bytes(const struct own *own)
@@ -273,10 +261,8 @@ size_t own_bytes(const struct own *own)
 
 size_t own_count(struct own *own)
 {
-    (void)pthread_mutex_lock(&own->lock);
-    size_t count = own->end - own->first;
-    (void)pthread_mutex_unlock(&own->lock);
-    return count;
+    HOLD(&own->lock);
+    return own->end - own->first;
 }
 
 /* --- for the roll call --- */
@@ -284,7 +270,7 @@ size_t own_count(struct own *own)
 bool own_from(struct own *own, struct log_id *out)
 {
     bool any = false;
-    (void)pthread_mutex_lock(&own->lock);
+    HOLD(&own->lock);
     for (size_t i = own->first; i < own->end; i++) {
         const struct kept *one = &own->one[i];
         if (!one->is_met && (!any || log_id_compare(one->id, *out) < 0)) {
@@ -292,14 +278,13 @@ bool own_from(struct own *own, struct log_id *out)
             any = true;
         }
     }
-    (void)pthread_mutex_unlock(&own->lock);
     return any;
 }
 
 bool own_missing(struct own *own, uint64_t sequence, uint64_t *found, uint8_t bytes[LOG_ENTRY_BYTES_MAX],
                  size_t *length)
 {
-    (void)pthread_mutex_lock(&own->lock);
+    HOLD(&own->lock);
     size_t i = place(own, sequence);
     while (i < own->end && own->one[i].is_met)
         i++;
@@ -309,26 +294,23 @@ bool own_missing(struct own *own, uint64_t sequence, uint64_t *found, uint8_t by
         *length = own->one[i].length;
         memcpy(bytes, own->one[i].bytes, own->one[i].length);
     }
-    (void)pthread_mutex_unlock(&own->lock);
     return any;
 }
 
 void own_sent(struct own *own, const struct lane *lane, uint64_t sequence, struct log_id id)
 {
-    (void)pthread_mutex_lock(&own->lock);
+    HOLD(&own->lock);
     struct kept *one = find(own, sequence);
     if (one != NULL && is_in(own, lane) && !one->is_met)
         one->id = id;
-    (void)pthread_mutex_unlock(&own->lock);
 }
 
 void own_found(struct own *own, const struct lane *lane, uint64_t sequence, struct log_id id)
 {
-    (void)pthread_mutex_lock(&own->lock);
+    HOLD(&own->lock);
     struct kept *one = find(own, sequence);
     if (one != NULL && is_in(own, lane) && !one->is_met) {
         one->id = id;
         one->is_met = true;
     }
-    (void)pthread_mutex_unlock(&own->lock);
 }

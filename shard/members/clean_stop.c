@@ -140,8 +140,7 @@ static void forget(struct clean_stop *s)
 static enum err read_file(struct clean_stop *s, struct error *e)
 {
     struct stat st;
-    struct buffer text = {0};
-    enum err code = ERR_OK;
+    SCOPED(buffer_fini) struct buffer text = {0};
     if (fstat(s->file, &st) != 0)
         return fail(s, "read", e);
     size_t size = st.st_size < FILE_BYTES_MAX ? (size_t)st.st_size : FILE_BYTES_MAX;
@@ -150,21 +149,20 @@ static enum err read_file(struct clean_stop *s, struct error *e)
         return error_set(e, ERR_NOMEM, "out of memory");
     ssize_t got = pread(s->file, to, size, 0);
     if (got < 0)
-        code = fail(s, "read", e);
-    text.length = got > 0 ? (size_t)got : 0;
-    if (code == ERR_OK && is_of_another(s, buffer_text(&text)))
-        code = error_set(e, ERR_CONFIG, "state_file %s is that of another prefix", s->path);
-    if (code == ERR_OK && text.length > 0 && !parse(s, buffer_text(&text))) {
+        return fail(s, "read", e);
+    text.length = (size_t)got;
+    if (is_of_another(s, buffer_text(&text)))
+        return error_set(e, ERR_CONFIG, "state_file %s is that of another prefix", s->path);
+    if (text.length > 0 && !parse(s, buffer_text(&text))) {
         log_warn("clean_stop_ignored", "error=\"state_file is damaged, or another version's\"");
         forget(s);
     }
-    buffer_fini(&text);
-    return code;
+    return ERR_OK;
 }
 
 static enum err write_file(const struct clean_stop *s, struct error *e)
 {
-    struct buffer text = {0};
+    SCOPED(buffer_fini) struct buffer text = {0};
     buffer_printf(&text, "twinbloom state 1\nprefix %s\n", s->prefix);
     if (s->mark[0] != '\0')
         buffer_printf(&text, "mark %s\n", s->mark);
@@ -178,13 +176,12 @@ static enum err write_file(const struct clean_stop *s, struct error *e)
                           n->now.received);
     }
     buffer_puts(&text, "end\n");
-    enum err code = buffer_failed(&text) ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
-    if (code == ERR_OK &&
-        (ftruncate(s->file, 0) != 0 || pwrite(s->file, text.data, text.length, 0) != (ssize_t)text.length ||
-         fsync(s->file) != 0))
-        code = fail(s, "written", e);
-    buffer_fini(&text);
-    return code;
+    if (buffer_failed(&text))
+        return error_set(e, ERR_NOMEM, "out of memory");
+    if (ftruncate(s->file, 0) != 0 || pwrite(s->file, text.data, text.length, 0) != (ssize_t)text.length ||
+        fsync(s->file) != 0)
+        return fail(s, "written", e);
+    return ERR_OK;
 }
 
 enum err clean_stop_open(struct clean_stop **out, const char *path, const char *prefix, struct error *e)
@@ -229,14 +226,13 @@ static enum err lock(struct clean_stop *s, struct error *e)
 static enum err compare(struct clean_stop *s, struct sync_client *l, unsigned where, struct stopped *n,
                         const struct replication *now, struct error *e)
 {
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     enum err code = sync_client_command(l, where, &r, e, "GET %s:clean_stop", s->prefix);
     if (code != ERR_OK)
         return code;
     n->is_asked = true;
     n->now = *now;
     n->goes_on = r->type == REDIS_REPLY_STRING && strcmp(r->str, s->mark) == 0;
-    freeReplyObject(r);
     return ERR_OK;
 }
 
@@ -250,7 +246,7 @@ static struct stopped *of_name(const struct clean_stop *s, const char *name)
 
 static enum err ask(struct clean_stop *s, struct sync_client *l, struct error *e)
 {
-    struct replications there = {0};
+    SCOPED(replications_fini) struct replications there = {0};
     enum err code = sync_client_replications(l, NULL, &there, e), first = code;
     for (unsigned i = 0; i < sync_client_nodes(l)->count && code == ERR_OK; i++) {
         struct stopped *n = of_name(s, sync_client_name(l, i));
@@ -263,7 +259,6 @@ static enum err ask(struct clean_stop *s, struct sync_client *l, struct error *e
                 : compare(s, l, i, n, now, e);
         first = first == ERR_OK ? one : first;
     }
-    replications_fini(&there);
     return first;
 }
 
@@ -368,7 +363,7 @@ static enum err set_marks(struct clean_stop *s, struct sync_client *l, struct er
 /* Note the ids of the nodes, which have the mark, in place of what the file has. */
 static enum err note(struct clean_stop *s, struct sync_client *l, struct error *e)
 {
-    struct replications there = {0};
+    SCOPED(replications_fini) struct replications there = {0};
     struct clean_stop was = *s;
     enum err code = sync_client_replications(l, NULL, &there, e);
     s->node = NULL;
@@ -396,7 +391,6 @@ static enum err note(struct clean_stop *s, struct sync_client *l, struct error *
             n->ids.id[0] = now->id;
         }
     }
-    replications_fini(&there);
     free(was.node);
     return code == ERR_OK ? write_file(s, e) : code;
 }

@@ -177,12 +177,11 @@ static bool is_all_there(struct sync_client *l, const struct names *names, const
         all = v->slot[s].shape.number == 0 || shards_are_there(l, names, &v->slot[s].shape);
     for (unsigned i = 0; i < v->lane_count && all; i++) {
         struct lane lane;
-        redisReply *r = NULL;
+        SCOPED(scope_reply) redisReply *r = NULL;
         all = log_view_lane_at(v, names, sync_client_nodes(l), i, &lane, &ignored) == ERR_OK &&
               sync_client_command(l, lane.where, &r, &ignored, "EXISTS %b", lane.key.text, lane.key.length) ==
                   ERR_OK &&
               r->type == REDIS_REPLY_INTEGER && r->integer == 1;
-        freeReplyObject(r);
     }
     return all;
 }
@@ -273,10 +272,10 @@ enum err eras_has_said(const struct eras *s, struct sync_client *l, const struct
                        const struct eras_written *what, bool *said, struct error *e)
 {
     const struct eras_written all = {.all = true};
-    struct buffer text = {0}, more = {0};
+    SCOPED(buffer_fini) struct buffer text = {0}, more = {0};
     struct key_name key;
     char name[SAID_MAX];
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     *said = false;
     names_filter_key(names, "view", &key);
     name_said(writer, name);
@@ -287,16 +286,13 @@ enum err eras_has_said(const struct eras *s, struct sync_client *l, const struct
     format_said(&text, s, v, what);
     format_said(&more, s, v, &all);
     *said = has_text(r, &text, what->all && !what->knows_left) || (!what->all && has_text(r, &more, true));
-    freeReplyObject(r);
-    buffer_fini(&text);
-    buffer_fini(&more);
     return ERR_OK;
 }
 
 enum err eras_say(struct eras *s, struct sync_client *l, const struct names *names, const struct log_view *v,
                   const uint8_t writer[LOG_WRITER_BYTES], const struct eras_written *what, struct error *e)
 {
-    struct script_call c = {0};
+    SCOPED(script_fini) struct script_call c = {0};
     char name[LOG_WRITER_NAME_MAX], said[SAID_MAX];
     long long result = 0;
     log_writer_name(writer, name);
@@ -309,7 +305,6 @@ enum err eras_say(struct eras *s, struct sync_client *l, const struct names *nam
     enum err code = look_again(s, l, names, v, e);
     if (code == ERR_OK)
         code = script_run(&c, l, sync_client_home(l, names), &result, e);
-    script_fini(&c);
     if (code == ERR_OK && result == 0)
         code = log_view_another(names, e);
     return code == ERR_OK && result < 0

@@ -266,17 +266,14 @@ static enum err check_token(struct lost_work *w, struct error *e)
     struct fold *f = w->fold;
     char token[LOG_TOKEN_TEXT_MAX];
     struct key_name key;
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     names_filter_key(f->names, "view", &key);
     log_token_text(&f->token, token);
     enum err code = sync_client_command(f->redis, sync_client_home(f->redis, f->names), &r, e,
                                         "HGET %s token%u", key.text, f->slot);
     if (code != ERR_OK)
         return code;
-    if (r->type != REDIS_REPLY_STRING || strcmp(r->str, token) != 0)
-        code = fold_fenced(f, "", e);
-    freeReplyObject(r);
-    return code;
+    return r->type == REDIS_REPLY_STRING && strcmp(r->str, token) == 0 ? ERR_OK : fold_fenced(f, "", e);
 }
 
 /* *@whole: the shard was written, and was whole in memory all the time. */

@@ -205,7 +205,7 @@ static enum err accept_once(struct sync_client *l, const struct names *names, st
                             uint64_t *made, struct error *e)
 {
     struct names own = *names;
-    struct fold fold;
+    SCOPED(fold_fini) struct fold fold = {0};
     bool nothing = false;
     enum err code = log_view_load(l, names, v, e);
     if (code != ERR_OK)
@@ -226,7 +226,6 @@ static enum err accept_once(struct sync_client *l, const struct names *names, st
     code = make_empty(&w, v, made, e);
     if (code == ERR_OK)
         code = say_accepted(&fold, named, e);
-    fold_fini(&fold);
     if (code == ERR_OK)
         log_view_notify(l, &own);
     return code;

@@ -241,7 +241,7 @@ static enum err read_one(struct sync_client *l, const char *prefix, const char *
                          bool *there, struct error *e)
 {
     unsigned where = members_home(l, prefix);
-    redisReply *values = NULL, *ttl = NULL;
+    SCOPED(scope_reply) redisReply *values = NULL, *ttl = NULL;
     struct members_entry entry = {.id = id};
     enum err code = sync_client_reply(l, where, &values, e);
     if (code == ERR_OK)
@@ -251,8 +251,6 @@ static enum err read_one(struct sync_client *l, const char *prefix, const char *
     *there = code == ERR_OK && take(&entry, values, ttl);
     if (*there)
         fn(arg, &entry);
-    freeReplyObject(values);
-    freeReplyObject(ttl);
     return code;
 }
 
@@ -279,7 +277,7 @@ static enum err read_all(struct sync_client *l, const char *prefix, const char *
 
 enum err members_clock(struct sync_client *l, const char *prefix, uint64_t *ms, struct error *e)
 {
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     uint64_t seconds = 0, us = 0;
     enum err code = sync_client_command(l, members_home(l, prefix), &r, e, "TIME");
     if (code != ERR_OK)
@@ -288,7 +286,6 @@ enum err members_clock(struct sync_client *l, const char *prefix, uint64_t *ms, 
         (void)number_u64(r->element[0]->str, (size_t)r->element[0]->len, &seconds);
         (void)number_u64(r->element[1]->str, (size_t)r->element[1]->len, &us);
     }
-    freeReplyObject(r);
     *ms = seconds * 1000 + us / 1000;
     return ERR_OK;
 }
@@ -297,7 +294,7 @@ enum err members_read(struct sync_client *l, const char *prefix, const char *fil
                       void *arg, struct error *e)
 {
     struct key_name list;
-    redisReply *members;
+    SCOPED(scope_reply) redisReply *members = NULL;
     list_key(prefix, &list);
     enum err code =
         sync_client_command(l, members_home(l, prefix), &members, e, "SMEMBERS %b", list.text, list.length);
@@ -314,7 +311,6 @@ enum err members_read(struct sync_client *l, const char *prefix, const char *fil
         code = read_all(l, prefix, filter, ids, count, fn, arg, e);
     }
     free(ids);
-    freeReplyObject(members);
     return code;
 }
 

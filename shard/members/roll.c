@@ -325,7 +325,7 @@ enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane, 
     struct lane there;
     struct log_position first;
     struct lane_page page;
-    struct replications now = {0};
+    SCOPED(replications_fini) struct replications now = {0};
     *missing = 0;
     enum err code = roll_lane(r, v, lane, &there, e);
     if (code == ERR_OK)
@@ -339,21 +339,18 @@ enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane, 
     bool goes_on = node != NULL && ((was != NULL && was->id == there.era && replication_goes_on(was, node)) ||
                                     clean_stop_goes_on(r->clean_stop, there.era, node));
     bool stays = replications_of_id(&now, there.era) != NULL; /* the lane's slot has left with all entries */
-    if (code == ERR_OK)
-        code = take(r, lane, &v->lane[lane], page.era, &first, goes_on, stays, missing, e);
-    replications_fini(&now);
-    return code;
+    return code == ERR_OK ? take(r, lane, &v->lane[lane], page.era, &first, goes_on, stays, missing, e)
+                          : code;
 }
 
 enum err roll_goes_on(struct sync_client *l, const struct replication *was, uint64_t era, bool *out,
                       struct error *e)
 {
-    struct replications now = {0};
+    SCOPED(replications_fini) struct replications now = {0};
     *out = false;
     enum err code = was->id == 0 ? ERR_OK : sync_client_replications(l, NULL, &now, e);
     const struct replication *node = replications_of_id(&now, era);
     *out = code == ERR_OK && node != NULL && replication_goes_on(was, node);
-    replications_fini(&now);
     return code;
 }
 

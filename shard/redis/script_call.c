@@ -141,7 +141,7 @@ enum err script_ask(struct script_call *c, struct sync_client *l, unsigned where
 
 enum err script_reply(struct sync_client *l, unsigned where, long long *out, struct error *e)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = sync_client_reply(l, where, &reply, e);
     if (code != ERR_OK)
         return code;
@@ -152,7 +152,6 @@ enum err script_reply(struct sync_client *l, unsigned where, long long *out, str
     else
         code = error_set(e, ERR_REFUSED, "Redis node %s: unexpected reply to a script",
                          sync_client_name(l, where));
-    freeReplyObject(reply);
     return code;
 }
 

@@ -46,11 +46,10 @@ static bool learn(struct sentinels *s, struct sentinel_master *m, const char *ho
     if (strcmp(m->host, host) == 0 && m->port == port)
         return false;
     log_info("sentinel_master", "master=%s host=%s port=%u", m->name, host, port);
-    (void)pthread_mutex_lock(&s->lock);
+    HOLD(&s->lock);
     (void)snprintf(m->host, sizeof(m->host), "%s", host);
     m->port = port;
     m->version++;
-    (void)pthread_mutex_unlock(&s->lock);
     return true;
 }
 

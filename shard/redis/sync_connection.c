@@ -158,11 +158,10 @@ static enum err connect_and_greet(struct sync_connection *c, const char *name, u
     if (buffer_failed(&c->out))
         return error_set(e, ERR_NOMEM, "out of memory");
     for (unsigned i = 0; i < g.count && code == ERR_OK; i++) {
-        redisReply *reply = NULL;
+        SCOPED(scope_reply) redisReply *reply = NULL;
         code = next_reply(c, deadline, &reply, e);
         if (code == ERR_OK)
             code = greeting_judge(&g, i, reply, e);
-        freeReplyObject(reply);
     }
     return code;
 }

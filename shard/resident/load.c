@@ -234,7 +234,7 @@ static void take_first(struct load *l, struct sync_client *redis, struct window 
 {
     struct piece *first = &w->piece[w->first];
     first->bytes = next_reply(redis, first);
-    redisReply *info = first->judges ? next_reply(redis, first) : NULL;
+    SCOPED(scope_reply) redisReply *info = first->judges ? next_reply(redis, first) : NULL;
     struct piece p = *first;
     bool is_last = p.judges || p.redirect.port != 0 || p.bytes == NULL;
     l->redirected |= p.redirect.port != 0;
@@ -250,7 +250,6 @@ static void take_first(struct load *l, struct sync_client *redis, struct window 
             end_group(l, redis, w, w->came, w->came_count, info);
         w->came_count = is_last ? 0 : w->came_count;
     }
-    freeReplyObject(info);
 }
 
 static void wait_for(const struct load *l, const struct piece *p)

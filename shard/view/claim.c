@@ -54,14 +54,12 @@ static bool is_node(const struct node *n, const char *text, uint64_t *database)
 
 static enum err refuse(const struct nodes *nodes, const char *recorded, const char *why, struct error *e)
 {
-    struct buffer ours = {0};
+    SCOPED(buffer_fini) struct buffer ours = {0};
     put_list(nodes, &ours);
-    enum err code = error_set(e, ERR_CONFIG,
-                              "[redis] nodes are \"%.160s\" here, and \"%.160s\" for those who keep filters "
-                              "there: %s",
-                              buffer_text(&ours), recorded, why);
-    buffer_fini(&ours);
-    return code;
+    return error_set(e, ERR_CONFIG,
+                     "[redis] nodes are \"%.160s\" here, and \"%.160s\" for those who keep filters "
+                     "there: %s",
+                     buffer_text(&ours), recorded, why);
 }
 
 enum err claim_judge(const struct nodes *nodes, const char *recorded, bool *lacks, struct error *e)
@@ -132,18 +130,15 @@ static enum err judge(struct claim *c, unsigned i, const redisReply *reply, stru
 /* A node that does not answer is no error here. */
 static enum err look_at(struct claim *c, unsigned i, struct error *e)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *filters = NULL, *nodes = NULL;
     struct error ignored;
-    if (sync_client_command(c->redis, i, &reply, &ignored, "EXISTS %s:filters", c->prefix) != ERR_OK)
+    if (sync_client_command(c->redis, i, &filters, &ignored, "EXISTS %s:filters", c->prefix) != ERR_OK)
         return ERR_OK;
-    c->names[i] = reply->integer == 1;
-    freeReplyObject(reply);
-    if (sync_client_command(c->redis, i, &reply, &ignored, "GET %s:nodes", c->prefix) != ERR_OK)
+    c->names[i] = filters->integer == 1;
+    if (sync_client_command(c->redis, i, &nodes, &ignored, "GET %s:nodes", c->prefix) != ERR_OK)
         return ERR_OK;
     c->answered[i] = true;
-    enum err code = judge(c, i, reply, e);
-    freeReplyObject(reply);
-    return code;
+    return judge(c, i, nodes, e);
 }
 
 /* In an installation without lists the set of filter names lies on the metadata node. */
@@ -168,18 +163,17 @@ static const char *others_list(const struct claim *c)
  * filter has shards on it. */
 static enum err look_at_filter(struct claim *c, const redisReply *name, struct view *v, struct error *e)
 {
-    struct handle f = {.redis = c->redis};
+    SCOPED(handle_fini) struct handle f = {.redis = c->redis};
     struct error why;
     enum err code = names_init(&f.names, c->prefix, name->str, (size_t)name->len, &why);
     if (code == ERR_OK)
         code = handle_load_any(&f, v, &why);
-    handle_fini(&f);
     return code == ERR_CONFIG ? refuse(sync_client_nodes(c->redis), others_list(c), why.text, e) : ERR_OK;
 }
 
 static enum err look_at_filters(struct claim *c, struct error *e)
 {
-    redisReply *names;
+    SCOPED(scope_reply) redisReply *names = NULL;
     struct error ignored;
     struct view *v = malloc(sizeof(*v));
     if (v == NULL)
@@ -193,7 +187,6 @@ static enum err look_at_filters(struct claim *c, struct error *e)
     }
     for (size_t i = 0; i < names->elements && code == ERR_OK; i++)
         code = look_at_filter(c, names->element[i], v, e);
-    freeReplyObject(names);
     free(v);
     return code;
 }

@@ -67,7 +67,7 @@ enum err handle_load(struct handle *f, struct view *out, struct error *e)
 
 enum err handle_look(struct handle *f, const struct view *v, struct error *e)
 {
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     char incarnation[17];
     enum err code = sync_client_filter_command(f->redis, &f->names, "view", "HGET %b incarnation", &reply, e);
     if (code != ERR_OK)
@@ -75,7 +75,6 @@ enum err handle_look(struct handle *f, const struct view *v, struct error *e)
     (void)snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, v->incarnation);
     if (reply->type != REDIS_REPLY_STRING || strcmp(reply->str, incarnation) != 0)
         code = error_set(e, ERR_FENCED, "the view is no longer in Redis");
-    freeReplyObject(reply);
     return code;
 }
 

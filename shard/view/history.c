@@ -39,7 +39,7 @@ enum history_state history_judge(const struct log_view *v, const struct registry
 static enum err name_on_all(struct sync_client *l, const struct names *names, const struct log_view *v,
                             bool *again, struct error *e)
 {
-    struct script_call call = {.text = NULL};
+    SCOPED(script_fini) struct script_call call = {.text = NULL};
     struct key_name key;
     unsigned count = 0;
     enum err code = sync_client_masters(l, &count, e);
@@ -64,7 +64,6 @@ static enum err name_on_all(struct sync_client *l, const struct names *names, co
             code = ERR_OK; /* a master that refuses writes has nothing to do with this filter */
         *again |= named != 1;
     }
-    script_fini(&call);
     return code;
 }
 
@@ -96,7 +95,7 @@ static enum err has_lived(struct sync_client *l, const struct names *names, cons
                           const struct registry_said *said, const struct history_seen *seen, bool *out,
                           struct error *e)
 {
-    struct replications now = {0};
+    SCOPED(replications_fini) struct replications now = {0};
     *out = seen->count > 0 && seen->generation == v->slot[v->current].shape.number;
     for (unsigned i = 0; i < said->history_count; i++)
         if (said->history[i].incarnation == v->incarnation)
@@ -108,7 +107,6 @@ static enum err has_lived(struct sync_client *l, const struct names *names, cons
         replications_of_node(&now, sync_client_name(l, sync_client_home(l, names)));
     *out = code == ERR_OK && there != NULL && there->id != 0 && !has(seen->id, seen->count, there->id) &&
            !accepts(v, there->id);
-    replications_fini(&now);
     return code;
 }
 

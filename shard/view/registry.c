@@ -263,7 +263,7 @@ static enum err look_at(struct sync_client *l, unsigned i, const struct names *n
                         struct registry_said *out, struct error *e)
 {
     struct key_name key;
-    redisReply *reply;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     char history[REGISTRY_HISTORY_FIELD_MAX];
     (void)registry_history_field(names, history);
     names_on_master(names->prefix, sync_client_master_slot(l, i), "incarnations", &key);
@@ -272,7 +272,6 @@ static enum err look_at(struct sync_client *l, unsigned i, const struct names *n
     if (code != ERR_OK)
         return registry_refused(code, &key, NULL, e);
     take_said(reply, out);
-    freeReplyObject(reply);
     return ERR_OK;
 }
 
@@ -308,14 +307,13 @@ void registry_ask_ahead(struct sync_client *l, unsigned user, const struct names
 enum err registry_look_deleted(struct sync_client *l, const struct names *names, uint64_t *out,
                                struct error *e)
 {
-    redisReply *r;
+    SCOPED(scope_reply) redisReply *r = NULL;
     *out = 0;
     enum err code = sync_client_filter_command(l, names, "deleted", "GET %b", &r, e);
     if (code != ERR_OK)
         return code;
     if (r->type != REDIS_REPLY_STRING || r->len != 16 || !number_hex64(r->str, 16, out))
         *out = 0;
-    freeReplyObject(r);
     return ERR_OK;
 }
 
@@ -325,14 +323,13 @@ enum err registry_draw(struct sync_client *l, const struct names *names, uint64_
 {
     enum { RANDOM_BITS = 22 };
     uint64_t s = 0, us = 0;
-    redisReply *r = NULL;
+    SCOPED(scope_reply) redisReply *r = NULL;
     enum err code = sync_client_command(l, sync_client_home(l, names), &r, e, "TIME");
     if (code != ERR_OK)
         return code;
     if (r->elements != 2 || !number_u64(r->element[0]->str, r->element[0]->len, &s) ||
         !number_u64(r->element[1]->str, r->element[1]->len, &us))
         code = error_set(e, ERR_REFUSED, "unexpected reply to TIME");
-    freeReplyObject(r);
     uint64_t drawn = (s * 1000 + us / 1000) << RANDOM_BITS | random_u64() >> (64 - RANDOM_BITS);
     *out = drawn > latest ? drawn : latest + 1;
     return code;
@@ -413,20 +410,17 @@ static enum err note_found(struct handle *f, const struct place *at, const redis
 
 static enum err look_through(struct handle *f, const struct place *at, struct error *e)
 {
-    struct buffer pattern = {0};
+    SCOPED(buffer_fini) struct buffer pattern = {0};
     char cursor[SYNC_CLIENT_CURSOR] = "0";
     names_literally(&pattern, f->names.prefix, f->names.prefix_length);
     buffer_puts(&pattern, ":{*.*.*.*}:*");
     enum err code = buffer_failed(&pattern) ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
     for (bool more = true; code == ERR_OK && more; more = strcmp(cursor, "0") != 0) {
-        redisReply *reply;
+        SCOPED(scope_reply) redisReply *reply = NULL;
         code = sync_client_scan(f->redis, at->master, cursor, &pattern, "string", &reply, e);
-        if (code != ERR_OK)
-            break;
-        code = note_found(f, at, reply->element[1], e);
-        freeReplyObject(reply);
+        if (code == ERR_OK)
+            code = note_found(f, at, reply->element[1], e);
     }
-    buffer_fini(&pattern);
     return code;
 }
 

@@ -145,7 +145,7 @@ static enum err walk_by_script(struct walk *w, struct sync_client *l, const stru
                                const struct generation *g, unsigned layer, struct writer_token writer,
                                shard_fn *send, shard_fn *take, const struct work *work, struct error *e)
 {
-    struct script_call call = {0};
+    SCOPED(script_fini) struct script_call call = {0};
     enum err code = walk_begin(w, l, names, g, e);
     if (code != ERR_OK)
         return code;
@@ -153,9 +153,7 @@ static enum err walk_by_script(struct walk *w, struct sync_client *l, const stru
     w->writer = writer;
     w->call = &call;
     uint32_t fit = MAKE_BYTES / header_shard_bytes(&g->layers[layer].geometry);
-    code = walk(w, fit < MAKE_MAX ? fit : MAKE_MAX, send, take, work, e);
-    script_fini(&call);
-    return code;
+    return walk(w, fit < MAKE_MAX ? fit : MAKE_MAX, send, take, work, e);
 }
 
 enum err shards_make(struct sync_client *l, const struct names *names, const struct generation *g,
@@ -247,12 +245,11 @@ bool shards_are_there(struct sync_client *l, const struct names *names, const st
 
 static enum err add_era(struct sync_client *l, unsigned where, struct trusted *out, struct error *e)
 {
-    redisReply *reply = NULL;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     enum err code = sync_client_command(l, where, &reply, e, "INFO replication");
     if (code != ERR_OK)
         return code;
     uint64_t era = reply->type == REDIS_REPLY_STRING ? info_master_id(reply->str, reply->len) : 0;
-    freeReplyObject(reply);
     if (era == 0)
         return error_set(e, ERR_UNREACHABLE, "Redis node %s is no master", sync_client_name(l, where));
     return trusted_add(out, era)

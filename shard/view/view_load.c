@@ -93,7 +93,7 @@ static enum err load(struct sync_client *l, const struct names *names, const cha
 {
     unsigned home = sync_client_home(l, names);
     struct key_name key;
-    redisReply *reply = NULL;
+    SCOPED(scope_reply) redisReply *reply = NULL;
     names_filter_key(names, what, &key);
     enum err code = sync_client_ask(l, home, &reply, e, load_command, key.text);
     if (code != ERR_OK)
@@ -110,7 +110,6 @@ static enum err load(struct sync_client *l, const struct names *names, const cha
         if (buffer_failed(kept))
             code = error_set(e, ERR_NOMEM, "out of memory");
     }
-    freeReplyObject(reply);
     return code;
 }
 

@@ -85,14 +85,13 @@ void cluster_node(const struct cluster *c, const char *host, uint16_t port, stru
 
 unsigned cluster_candidate(struct cluster *c, unsigned turn, struct node *out)
 {
-    (void)pthread_mutex_lock(&c->mutex);
+    HOLD(&c->mutex);
     unsigned all = c->map.count + c->seeds.count;
     unsigned at = turn % all;
     if (at < c->map.count)
         cluster_node(c, c->map.node[at].host, c->map.node[at].port, out);
     else
         *out = c->seeds.node[at - c->map.count];
-    (void)pthread_mutex_unlock(&c->mutex);
     return all;
 }
 
@@ -113,16 +112,14 @@ uint32_t cluster_moved(const struct cluster *c, unsigned slot)
 
 void cluster_note_moved(struct cluster *c, unsigned slot)
 {
-    (void)pthread_mutex_lock(&c->mutex);
+    HOLD(&c->mutex);
     atomic_store(&c->moved[slot], atomic_fetch_add(&c->moves, 1) + 1);
-    (void)pthread_mutex_unlock(&c->mutex);
 }
 
 unsigned cluster_masters(struct cluster *c)
 {
-    (void)pthread_mutex_lock(&c->mutex);
+    HOLD(&c->mutex);
     unsigned masters = slot_map_masters(&c->map);
-    (void)pthread_mutex_unlock(&c->mutex);
     return masters > 0 ? masters : 1;
 }
 
@@ -152,28 +149,26 @@ bool cluster_master(struct cluster *c, unsigned i, struct slot_node *out)
 enum err cluster_copy(struct cluster *c, struct slot_map *out, uint64_t *version)
 {
     struct slot_map copy;
-    (void)pthread_mutex_lock(&c->mutex);
+    HOLD(&c->mutex);
     enum err code = slot_map_copy(&copy, &c->map);
     if (code == ERR_OK) {
         slot_map_fini(out);
         *out = copy;
         *version = atomic_load(&c->version);
     }
-    (void)pthread_mutex_unlock(&c->mutex);
     return code;
 }
 
 bool cluster_may_refresh(struct cluster *c)
 {
     uint64_t now = clock_mono_us();
-    (void)pthread_mutex_lock(&c->mutex);
+    HOLD(&c->mutex);
     bool stuck = c->refreshing && now - c->begun_at > CLUSTER_STUCK_MS * 1000u;
     bool may = stuck || (!c->refreshing && now >= c->next_at);
     if (may) {
         c->refreshing = true;
         c->begun_at = now;
     }
-    (void)pthread_mutex_unlock(&c->mutex);
     return may;
 }
 
@@ -203,7 +198,7 @@ static void take_map(struct cluster *c, const struct slot_map *m)
 
 void cluster_refreshed(struct cluster *c, const struct slot_map *m)
 {
-    (void)pthread_mutex_lock(&c->mutex);
+    HOLD(&c->mutex);
     c->refreshing = false;
     if (m != NULL)
         take_map(c, m);
@@ -212,5 +207,4 @@ void cluster_refreshed(struct cluster *c, const struct slot_map *m)
     if (c->pause_us > CLUSTER_PAUSE_MAX_MS * 1000)
         c->pause_us = CLUSTER_PAUSE_MAX_MS * 1000;
     c->next_at = clock_mono_us() + c->pause_us + random_u64() % (c->pause_us / 2);
-    (void)pthread_mutex_unlock(&c->mutex);
 }

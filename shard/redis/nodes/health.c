@@ -157,11 +157,10 @@ static void read_row(const struct nodes *nodes, const char *name, struct node_he
     struct node_health *h = nodes->health;
     *out = (struct node_health_figures){0};
     if (h != NULL) {
-        (void)pthread_mutex_lock(&h->lock);
+        HOLD(&h->lock);
         const struct health_row *row = find(h, name);
         if (row != NULL)
             *out = row->figures;
-        (void)pthread_mutex_unlock(&h->lock);
     }
     (void)snprintf(out->name, sizeof(out->name), "%s", name);
 }

@@ -113,8 +113,6 @@ bool sentinels_moved(struct sentinels *s, const struct node *n, unsigned version
     struct sentinel_master *m = find(s, n);
     if (m == NULL)
         return false;
-    (void)pthread_mutex_lock(&s->lock);
-    bool moved = m->version != version;
-    (void)pthread_mutex_unlock(&s->lock);
-    return moved;
+    HOLD(&s->lock);
+    return m->version != version;
 }

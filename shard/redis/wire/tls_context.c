@@ -111,8 +111,6 @@ void tls_replace(struct tls *t, SSL_CTX *context)
 
 SSL *tls_session(struct tls *t)
 {
-    (void)pthread_mutex_lock(&t->lock);
-    SSL *ssl = t->context != NULL ? SSL_new(t->context) : NULL;
-    (void)pthread_mutex_unlock(&t->lock);
-    return ssl;
+    HOLD(&t->lock);
+    return t->context != NULL ? SSL_new(t->context) : NULL;
 }
