@@ -115,6 +115,20 @@ static void is_folded(const struct log_member *m)
     }
 }
 
+/* From version 7.2 on nodes tell each other whom they forget, so that none of them alone takes no notice. */
+static bool forgets_alone(void)
+{
+    static const char field[] = "redis_version:";
+    char *minor = NULL;
+    redisReply *r = client_command(&cluster.client[FORMER], "INFO server");
+    const char *version = strstr(r->str, field);
+    assert_non_null(version);
+    unsigned long major = strtoul(version + strlen(field), &minor, 10);
+    bool alone = major < 7 || (major == 7 && strtoul(minor + 1, NULL, 10) < 2);
+    freeReplyObject(r);
+    return alone;
+}
+
 /* The former master forgets its replica: so it takes no notice of what that says, nor of what others say of
  * it. */
 static void is_left(void)
@@ -151,6 +165,8 @@ static void test_what_a_writer_writes_to_the_former_master__does_not_count(void 
     struct error e = {""};
     static struct log_member m;
     (void)state;
+    if (!forgets_alone())
+        skip();
     log_members_open(&m, &nodes, &names, UINT64_MAX, true);
     assert_int_equal(log_member_added(&m, 0, 1), 1);
     is_folded(&m);
