@@ -398,9 +398,9 @@ static uint64_t next_look(const struct control *c)
     return c->looked_at + c->look_interval_us * (c->filter->registered ? 1 : LOOK_RARELY);
 }
 
-static bool is_look_due(const struct control *c, uint64_t at)
+static bool is_look_due(const struct control *c)
 {
-    return c->ahead.user != 0 || c->failures > 0 || c->looked_at == 0 || at >= next_look(c) ||
+    return c->ahead.user != 0 || c->failures > 0 || c->looked_at == 0 || clock_mono_us() >= next_look(c) ||
            atomic_load(&c->filter->wants_look);
 }
 
@@ -453,7 +453,7 @@ static enum err tend(struct control *c, bool *soon, struct error *e)
     enum err code = ERR_OK;
     if (is_wanted)
         forget_ahead(c);
-    if (is_wanted || is_look_due(c, clock_mono_us()))
+    if (is_wanted || is_look_due(c))
         code = look(c, e);
     bool goes_on = code == ERR_OK;
     if (goes_on) {
@@ -515,7 +515,7 @@ enum err control_tend(struct control *c, uint64_t *next, struct error *e)
 {
     struct error why = {""};
     bool soon = false;
-    enum err code = is_look_due(c, clock_mono_us()) ? ERR_OK /* it loads the view */ : take_view(c, &why);
+    enum err code = is_look_due(c) ? ERR_OK /* it loads the view */ : take_view(c, &why);
     ahead_use(c->redis, c->ahead.user);
     c->waits = WAITS_FOR_NOTHING;
     if (code == ERR_OK)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "shard/redis/ahead.h"
 #include "shard/request/log_filter_state.h"
 
 enum { TIMEOUT_MS = 2000, RUN_MS = 10000, STEP_MS = 2, LEAVE_MS = 1000 };
@@ -120,6 +121,24 @@ static void run(struct solo *s, const bool *done, unsigned ms, bool tends)
             solo_tend_once(s);
         step(s);
     }
+}
+
+void solo_ask_ahead(struct solo *s, uint64_t within, void (*between)(void))
+{
+    assert_true(control_only_looks(s->control, clock_mono_us() + within));
+    assert_true(ahead_begin(s->link));
+    control_ask_ahead(s->control, 1);
+    ahead_read(s->link);
+    if (between != NULL)
+        between();
+    control_ask_masters_ahead(s->control);
+    ahead_close(s->link);
+}
+
+void solo_tend_ahead(struct solo *s)
+{
+    solo_tend_once(s);
+    ahead_end(s->link);
 }
 
 void solo_run(struct solo *s, const bool *done, unsigned ms)

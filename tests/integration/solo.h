@@ -46,6 +46,10 @@ void solo_close(struct solo *s);
 void solo_tend_once(struct solo *s);
 /* Call the control until it has nothing to do immediately. */
 void solo_tend(struct solo *s);
+/* Ask ahead for the control's next look, which must be all that it has to do within @within us. Between both
+ * parts @between is called, unless it is NULL. solo_tend_ahead() comes next. */
+void solo_ask_ahead(struct solo *s, uint64_t within, void (*between)(void));
+void solo_tend_ahead(struct solo *s);
 /* Run the loop, and call the control when it asks for that, until *@done, or for @ms; 0: for 10 s, after
  * which the test fails. */
 void solo_run(struct solo *s, const bool *done, unsigned ms);

@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "shard/generations/grow.h"
-#include "shard/redis/ahead.h"
 #include "shard/redis/nodes/cluster.h"
 #include "shard/request/log_filter_state.h"
 #include "shard/view/view_load.h"
@@ -165,15 +164,9 @@ static void test_a_slot_that_moves_behind_the_asking__is_not_covered_by_that_loo
     must(log_member_make(l, &names, CAPACITY, 1, SHARD_BYTES, &e), e);
     solo_open(&s, &nodes, &names, UINT64_MAX, &(struct control_options){.look_interval_us = WAIT_US});
     solo_tend(&s);
-    assert_true(control_only_looks(s.control, clock_mono_us() + 20ull * WAIT_US));
-    assert_true(ahead_begin(s.link));
-    control_ask_ahead(s.control, 1);
-    ahead_read(s.link);
-    control_ask_masters_ahead(s.control);
-    ahead_close(s.link);
+    solo_ask_ahead(&s, 20ull * WAIT_US, NULL);
     cluster_note_moved(nodes.cluster, 0);
-    solo_tend_once(&s);
-    ahead_end(s.link);
+    solo_tend_ahead(&s);
     assert_int_equal(s.code, ERR_OK);
     assert_int_equal(s.filter->moves, cluster_moves(nodes.cluster) - 1);
     log_filter_look(s.filter);

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "shard/redis/ahead.h"
 #include "shard/request/log_filter_state.h"
 
 enum { SOON_US = 20000, NEVER_US = 60 * 1000 * 1000 };
@@ -38,18 +37,7 @@ static int tear_down(void **state)
 
 static void ask_ahead(void)
 {
-    assert_true(control_only_looks(solo.control, clock_mono_us() + 2ull * NEVER_US));
-    assert_true(ahead_begin(solo.link));
-    control_ask_ahead(solo.control, 1);
-    ahead_read(solo.link);
-    control_ask_masters_ahead(solo.control);
-    ahead_close(solo.link);
-}
-
-static void tend(void)
-{
-    solo_tend_once(&solo);
-    ahead_end(solo.link);
+    solo_ask_ahead(&solo, 2ull * NEVER_US, NULL);
 }
 
 /* All commands that Redis has executed. */
@@ -81,7 +69,7 @@ static void test_a_look_that_was_asked_ahead__sends_nothing(void **state)
     change_view();
     ask_ahead();
     uint64_t before = commands();
-    tend();
+    solo_tend_ahead(&solo);
     assert_int_equal(commands() - before, 1); /* the one by which this is counted */
     assert_int_equal(solo.code, ERR_OK);
     assert_int_equal(status().looks, looks + 1);
@@ -96,7 +84,7 @@ static void test_a_look_that_is_wanted_behind_the_asking__begins_behind_it(void 
     ask_ahead();
     change_view();
     log_filter_look(solo.filter);
-    tend();
+    solo_tend_ahead(&solo);
     assert_int_equal(status().version, version + 1);
 }
 
@@ -108,7 +96,7 @@ static void test_a_look_that_was_asked_ahead__is_as_old_as_the_asking(void **sta
     uint64_t asked = clock_mono_us();
     change_view();
     solo_loop(&solo, &never, SOON_US / 1000);
-    tend();
+    solo_tend_ahead(&solo);
     assert_int_equal(status().version, version);
     assert_true(atomic_load(&solo.filter->looked) <= asked);
     solo_tend_once(&solo); /* nothing is due */
@@ -126,27 +114,27 @@ static void test_a_view_that_comes_back_behind_the_asking__is_not_missed_by_late
     ask_ahead();
     must(client_ok(&on.client, &e, "RENAME aside tb:{f}:view"), e);
     uint64_t looks = atomic_load(&solo.filter->looks);
-    tend();
+    solo_tend_ahead(&solo);
     assert_int_equal(solo.code, ERR_LOST);
     assert_true(solo.filter->is_missing && solo.filter->missed <= looks);
     assert_int_equal(solo_ask(&solo, false, 2), KEY_ABSENT);
     assert_false(solo.filter->is_missing);
 }
 
+static void end_connections(void)
+{
+    int64_t n;
+    must(client_integer(&on.client, &n, &e, "CLIENT KILL TYPE normal SKIPME yes"), e);
+}
+
 /* The next look asks for itself. */
 static void test_what_could_not_be_asked_ahead__is_asked_by_the_look(void **state)
 {
-    int64_t n;
     (void)state;
     uint64_t version = status().version;
-    assert_true(ahead_begin(solo.link));
-    control_ask_ahead(solo.control, 1);
-    ahead_read(solo.link);
-    must(client_integer(&on.client, &n, &e, "CLIENT KILL TYPE normal SKIPME yes"), e);
-    control_ask_masters_ahead(solo.control);
-    ahead_close(solo.link);
+    solo_ask_ahead(&solo, 2ull * NEVER_US, end_connections);
     change_view();
-    tend();
+    solo_tend_ahead(&solo);
     assert_int_equal(status().version, version);
     solo_run(&solo, &never, 200);
     assert_int_equal(solo.code, ERR_OK);
