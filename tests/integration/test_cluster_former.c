@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* A replica that lacks writes takes its master's place by CLUSTER FAILOVER TAKEOVER, and the former master
  * does not hear of it for a while: it still answers as a master of its slots, whoever asks it. */
-#include "tests/integration/log_members.h"
+#include "tests/integration/log_cluster.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "shard/redis/nodes/cluster.h"
 #include "shard/view/view_load.h"
-#include "tests/lib/temp_cluster.h"
 
 enum {
     MASTERS = 3,
     FORMER = 0,
     HEIR = FORMER + MASTERS,
-    REPLY_MS = 5000,
     CAPACITY = 1000,
     SHARD_BYTES = 32768, /* the layer has one shard */
     KEYS = 300,
@@ -26,17 +22,7 @@ enum {
     LOOK_US = 20 * 1000
 };
 
-static struct temp_cluster cluster;
-static struct nodes seeds, nodes, other_nodes;
-static struct sync_client *l;
-static struct names names;
-static struct log_view *view;
 static struct lane lane;
-
-static unsigned owner_of(const struct key_name *key)
-{
-    return temp_cluster_owner(&cluster, 0, slots_of_key(key->text, key->length));
-}
 
 /* Take a name whose shard is on the master that is left, and whose view and lane are not. */
 static void name_filter(void)
@@ -47,26 +33,19 @@ static void name_filter(void)
         static unsigned n;
         char name[16];
         int length = snprintf(name, sizeof(name), "f%u", n++);
-        must(names_init(&names, "tb", name, (size_t)length, &e), e);
-        names_filter_key(&names, "view", &home);
-        lane_key(&lane.key, &names, 0, 1);
-        names_log_shard(&names, (struct shard_id){.generation = 1}, &shard);
-    } while (owner_of(&home) == FORMER || owner_of(&lane.key) == FORMER || owner_of(&shard) != FORMER);
-    must(log_member_make(l, &names, CAPACITY, 1, SHARD_BYTES, &e), e);
+        must(names_init(&at.names, "tb", name, (size_t)length, &e), e);
+        names_filter_key(&at.names, "view", &home);
+        lane_key(&lane.key, &at.names, 0, 1);
+        names_log_shard(&at.names, (struct shard_id){.generation = 1}, &shard);
+    } while (log_cluster_owner(&home) == FORMER || log_cluster_owner(&lane.key) == FORMER ||
+             log_cluster_owner(&shard) != FORMER);
+    must(log_member_make(at.link, &at.names, CAPACITY, 1, SHARD_BYTES, &e), e);
 }
 
 static int set_up(void **state)
 {
-    struct error e = {""};
     (void)state;
-    (void)signal(SIGPIPE, SIG_IGN);
-    must(temp_cluster_start(&cluster, MASTERS, 0, MASTERS, &e), e);
-    must(cluster_parse_seeds(&seeds, cluster.seeds, &e), e);
-    nodes = (struct nodes){.cluster = cluster_new(&seeds)};
-    other_nodes = (struct nodes){.cluster = cluster_new(&seeds)};
-    l = sync_client_new(&nodes, REPLY_MS, NULL);
-    view = calloc(1, sizeof(*view));
-    assert_true(l != NULL && view != NULL);
+    log_cluster_start(MASTERS, true);
     name_filter();
     return 0;
 }
@@ -74,23 +53,19 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    sync_client_free(l);
-    free(view);
-    cluster_free(nodes.cluster);
-    cluster_free(other_nodes.cluster);
-    temp_cluster_fini(&cluster);
+    log_cluster_stop();
     return 0;
 }
 
 static void load(void)
 {
     struct error e = {""};
-    must(log_view_load(l, &names, view, &e), e);
+    must(log_view_load(at.link, &at.names, at.view, &e), e);
 }
 
 static uint64_t id_of(unsigned node)
 {
-    return lanes_era(&cluster.client[node]);
+    return lanes_era(&at.cluster.client[node]);
 }
 
 /* Wait until the shard has all that was added. */
@@ -101,14 +76,14 @@ static void is_folded(const struct log_member *m)
     for (uint64_t until = clock_mono_us() + WAIT_US;; clock_sleep_us(LOOK_US)) {
         struct log_id id;
         load();
-        must(log_view_lane_at(view, &names, &nodes, 0, &lane, &e), e);
-        redisReply *r = client_command(&cluster.client[owner_of(&lane.key)], "XREVRANGE %b + - COUNT 1",
-                                       lane.key.text, lane.key.length);
+        must(log_view_lane_at(at.view, &at.names, &at.nodes, 0, &lane, &e), e);
+        redisReply *r = client_command(&at.cluster.client[log_cluster_owner(&lane.key)],
+                                       "XREVRANGE %b + - COUNT 1", lane.key.text, lane.key.length);
         assert_int_equal(r->elements, 1);
         (void)snprintf(last, sizeof(last), "%s", r->element[0]->element[0]->str);
         freeReplyObject(r);
         assert_true(log_id_parse(&id, last, strlen(last)));
-        if (log_id_compare(view->slot[1].folded[0].position.id, id) == 0)
+        if (log_id_compare(at.view->slot[1].folded[0].position.id, id) == 0)
             return;
         if (clock_mono_us() > until)
             fail_msg("not folded: %s", m->last.text);
@@ -120,7 +95,7 @@ static bool forgets_alone(void)
 {
     static const char field[] = "redis_version:";
     char *minor = NULL;
-    redisReply *r = client_command(&cluster.client[FORMER], "INFO server");
+    redisReply *r = client_command(&at.cluster.client[FORMER], "INFO server");
     const char *version = strstr(r->str, field);
     assert_non_null(version);
     unsigned long major = strtoul(version + strlen(field), &minor, 10);
@@ -134,29 +109,29 @@ static bool forgets_alone(void)
 static void is_left(void)
 {
     struct error e = {""};
-    must(client_ok(&cluster.client[FORMER], &e, "CLUSTER FORGET %s", cluster.id[HEIR]), e);
-    must(client_ok(&cluster.client[HEIR], &e, "CLUSTER FAILOVER TAKEOVER"), e);
+    must(client_ok(&at.cluster.client[FORMER], &e, "CLUSTER FORGET %s", at.cluster.id[HEIR]), e);
+    must(client_ok(&at.cluster.client[HEIR], &e, "CLUSTER FAILOVER TAKEOVER"), e);
     for (uint64_t until = clock_mono_us() + WAIT_US;
-         temp_cluster_owner(&cluster, 1, 0) != HEIR || temp_cluster_owner(&cluster, 2, 0) != HEIR;
+         temp_cluster_owner(&at.cluster, 1, 0) != HEIR || temp_cluster_owner(&at.cluster, 2, 0) != HEIR;
          clock_sleep_us(LOOK_US))
         assert_true(clock_mono_us() < until);
-    assert_int_equal(temp_cluster_owner(&cluster, FORMER, 0), FORMER);
+    assert_int_equal(temp_cluster_owner(&at.cluster, FORMER, 0), FORMER);
 }
 
 static void hears_of_it(void)
 {
     struct error e = {""};
-    must(client_ok(&cluster.client[FORMER], &e, "CLUSTER MEET 127.0.0.1 %u %s", cluster.node[HEIR].port,
-                   cluster.bus[HEIR]),
+    must(client_ok(&at.cluster.client[FORMER], &e, "CLUSTER MEET 127.0.0.1 %u %s", at.cluster.node[HEIR].port,
+                   at.cluster.bus[HEIR]),
          e);
-    must(temp_cluster_agree(&cluster, WAIT_US / 1000, &e), e);
-    assert_int_equal(temp_cluster_owner(&cluster, FORMER, 0), HEIR);
+    must(temp_cluster_agree(&at.cluster, WAIT_US / 1000, &e), e);
+    assert_int_equal(temp_cluster_owner(&at.cluster, FORMER, 0), HEIR);
 }
 
 static bool accepts_heir(void)
 {
     load();
-    return trusted_contains(&view->eras, id_of(HEIR));
+    return trusted_contains(&at.view->eras, id_of(HEIR));
 }
 
 /* Keys that were added long before, and folded, are lost by the replica; the writer has them in memory. */
@@ -167,10 +142,10 @@ static void test_what_a_writer_writes_to_the_former_master__does_not_count(void 
     (void)state;
     if (!forgets_alone())
         skip();
-    log_members_open(&m, &nodes, &names, UINT64_MAX, true);
+    log_members_open(&m, &at.nodes, &at.names, UINT64_MAX, true);
     assert_int_equal(log_member_added(&m, 0, 1), 1);
     is_folded(&m);
-    must(temp_cluster_cut_off(&cluster, FORMER, WAIT_US / 1000, &e), e);
+    must(temp_cluster_cut_off(&at.cluster, FORMER, WAIT_US / 1000, &e), e);
     assert_true(log_member_added(&m, 1, KEYS) > KEYS / 2);
     is_folded(&m);
     is_left();
@@ -180,9 +155,9 @@ static void test_what_a_writer_writes_to_the_former_master__does_not_count(void 
     for (uint64_t until = clock_mono_us() + WAIT_US; !accepts_heir(); clock_sleep_us(LOOK_US))
         if (clock_mono_us() > until)
             fail_msg("the view does not accept the heir: %s", m.last.text);
-    assert_false(view->degraded);
+    assert_false(at.view->degraded);
     log_member_close(&m);
-    log_members_open(&m, &other_nodes, &names, UINT64_MAX, true);
+    log_members_open(&m, &at.other_nodes, &at.names, UINT64_MAX, true);
     assert_int_equal(log_member_count(&m, 0, KEYS + 1, KEY_ABSENT), 0);
     log_member_close(&m);
 }
@@ -191,16 +166,16 @@ static void test_what_a_writer_writes_to_the_former_master__does_not_count(void 
 static void test_a_pinned_client__makes_no_connection_again(void **state)
 {
     struct error e = {""};
-    unsigned home = sync_client_home(l, &names);
+    unsigned home = sync_client_home(at.link, &at.names);
     (void)state;
-    sync_client_pin(l);
-    must(sync_client_command(l, home, NULL, &e, "PING"), e);
-    for (unsigned i = 0; i < cluster.count; i++)
-        freeReplyObject(client_command(&cluster.client[i], "CLIENT KILL TYPE normal SKIPME yes"));
+    sync_client_pin(at.link);
+    must(sync_client_command(at.link, home, NULL, &e, "PING"), e);
+    for (unsigned i = 0; i < at.cluster.count; i++)
+        freeReplyObject(client_command(&at.cluster.client[i], "CLIENT KILL TYPE normal SKIPME yes"));
     for (unsigned i = 0; i < 2; i++)
-        gives(ERR_UNREACHABLE, sync_client_command(l, home, NULL, &e, "PING"), e);
-    sync_client_unpin(l);
-    must(sync_client_command(l, home, NULL, &e, "PING"), e);
+        gives(ERR_UNREACHABLE, sync_client_command(at.link, home, NULL, &e, "PING"), e);
+    sync_client_unpin(at.link);
+    must(sync_client_command(at.link, home, NULL, &e, "PING"), e);
 }
 
 int main(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Shards of a Redis Cluster come to a master that the view accepts by way of a server that lost writes. */
+#include "tests/integration/log_cluster.h"
 #include "tests/integration/solo.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,6 @@
 #include "shard/redis/nodes/cluster.h"
 #include "shard/request/log_filter_state.h"
 #include "shard/view/view_load.h"
-#include "tests/lib/temp_cluster.h"
 
 enum {
     MASTERS = 3,
@@ -25,17 +24,7 @@ enum {
     LOOP_MS = 500
 };
 
-static struct temp_cluster cluster;
-static struct nodes seeds, nodes;
-static struct sync_client *l;
-static struct names names;
-static struct log_view *view;
 static unsigned slot, from, to;
-
-static unsigned owner_of(const struct key_name *key)
-{
-    return temp_cluster_owner(&cluster, 0, slots_of_key(key->text, key->length));
-}
 
 /* Take a name whose later shard is on another master than the view and the lane. */
 static void name_filter(void)
@@ -46,37 +35,27 @@ static void name_filter(void)
         static unsigned n;
         char name[16];
         int length = snprintf(name, sizeof(name), "f%u", n++);
-        must(names_init(&names, "tb", name, (size_t)length, &e), e);
-        names_filter_key(&names, "view", &home);
-        lane_key(&lane, &names, 0, 1);
-        names_log_shard(&names, (struct shard_id){.generation = 1, .layer = LATER}, &shard);
-        from = owner_of(&shard);
-    } while (owner_of(&home) == from || owner_of(&lane) == from);
+        must(names_init(&at.names, "tb", name, (size_t)length, &e), e);
+        names_filter_key(&at.names, "view", &home);
+        lane_key(&lane, &at.names, 0, 1);
+        names_log_shard(&at.names, (struct shard_id){.generation = 1, .layer = LATER}, &shard);
+        from = log_cluster_owner(&shard);
+    } while (log_cluster_owner(&home) == from || log_cluster_owner(&lane) == from);
     slot = slots_of_key(shard.text, shard.length);
-    to = owner_of(&home);
+    to = log_cluster_owner(&home);
 }
 
 static int start(void **state)
 {
-    struct error e = {""};
     (void)state;
-    (void)signal(SIGPIPE, SIG_IGN);
-    must(temp_cluster_start(&cluster, MASTERS, MASTERS, 0, &e), e);
-    must(cluster_parse_seeds(&seeds, cluster.seeds, &e), e);
-    nodes = (struct nodes){.cluster = cluster_new(&seeds)};
-    l = sync_client_new(&nodes, REPLY_MS, NULL);
-    view = calloc(1, sizeof(*view));
-    assert_true(l != NULL && view != NULL);
+    log_cluster_start(MASTERS, false);
     return 0;
 }
 
 static int stop(void **state)
 {
     (void)state;
-    sync_client_free(l);
-    free(view);
-    cluster_free(nodes.cluster);
-    temp_cluster_fini(&cluster);
+    log_cluster_stop();
     return 0;
 }
 
@@ -85,8 +64,8 @@ static void has_layer_folded(const struct log_member *m)
     struct error e = {""};
     uint64_t until = clock_mono_us() + WAIT_US;
     for (;; clock_sleep_us(5000)) {
-        must(log_view_load(l, &names, view, &e), e);
-        if (view->slot[1].folded[0].layers == LATER + 1)
+        must(log_view_load(at.link, &at.names, at.view, &e), e);
+        if (at.view->slot[1].folded[0].layers == LATER + 1)
             return;
         if (clock_mono_us() > until)
             fail_msg("the layer has not begun: %s", m->last.text);
@@ -98,12 +77,12 @@ static void adds_key(void)
 {
     struct error e = {""};
     struct log_member writer;
-    must(log_member_make(l, &names, CAPACITY, 1, SHARD_BYTES, &e), e);
-    log_members_open(&writer, &nodes, &names, UINT64_MAX, true);
+    must(log_member_make(at.link, &at.names, CAPACITY, 1, SHARD_BYTES, &e), e);
+    log_members_open(&writer, &at.nodes, &at.names, UINT64_MAX, true);
     assert_int_equal(log_member_added(&writer, 0, 1), 1);
-    must(log_grow(l, &names, 1, LATER, view, &e), e);
+    must(log_grow(at.link, &at.names, 1, LATER, at.view, &e), e);
     has_layer_folded(&writer);
-    must(client_ok(&cluster.client[from], &e, "SAVE"), e);
+    must(client_ok(&at.cluster.client[from], &e, "SAVE"), e);
     assert_int_equal(log_member_added(&writer, KEY, 1), 1);
     log_member_close(&writer);
 }
@@ -113,7 +92,7 @@ static void serves(void)
 {
     uint64_t until = clock_mono_us() + WAIT_US;
     for (bool is = false; !is; clock_sleep_us(20 * 1000)) {
-        redisReply *r = client_command(&cluster.client[from], "CLUSTER INFO");
+        redisReply *r = client_command(&at.cluster.client[from], "CLUSTER INFO");
         is = strstr(r->str, "cluster_state:ok") != NULL;
         freeReplyObject(r);
         if (clock_mono_us() > until)
@@ -125,12 +104,12 @@ static void serves(void)
 static void loses_and_moves(void)
 {
     struct error e = {""};
-    temp_redis_kill(&cluster.node[from]);
-    must(temp_redis_restart(&cluster.node[from], true, &e), e);
-    client_close(&cluster.client[from]);
-    must(client_open(&cluster.client[from], cluster.node[from].port, REPLY_MS, &e), e);
+    temp_redis_kill(&at.cluster.node[from]);
+    must(temp_redis_restart(&at.cluster.node[from], true, &e), e);
+    client_close(&at.cluster.client[from]);
+    must(client_open(&at.cluster.client[from], at.cluster.node[from].port, REPLY_MS, &e), e);
     serves();
-    must(temp_cluster_move(&cluster, slot, 1, from, to, 0, &e), e);
+    must(temp_cluster_move(&at.cluster, slot, 1, from, to, 0, &e), e);
 }
 
 static void test_a_shard_that_came_by_way_of_another_server__is_not_taken_for_whole(void **state)
@@ -140,7 +119,7 @@ static void test_a_shard_that_came_by_way_of_another_server__is_not_taken_for_wh
     (void)state;
     name_filter();
     adds_key();
-    solo_open(&s, &nodes, &names, UINT64_MAX, &(struct control_options){.look_interval_us = WAIT_US});
+    solo_open(&s, &at.nodes, &at.names, UINT64_MAX, &(struct control_options){.look_interval_us = WAIT_US});
     solo_tend_once(&s); /* all masters are accepted; the shard of the first layer is loaded */
     assert_int_equal(s.code, ERR_OK);
     assert_int_equal(s.next, 0);
@@ -160,18 +139,18 @@ static void test_a_slot_that_moves_behind_the_asking__is_not_covered_by_that_loo
     struct error e = {""};
     struct solo s;
     (void)state;
-    must(names_init(&names, "tb", "moves", 5, &e), e);
-    must(log_member_make(l, &names, CAPACITY, 1, SHARD_BYTES, &e), e);
-    solo_open(&s, &nodes, &names, UINT64_MAX, &(struct control_options){.look_interval_us = WAIT_US});
+    must(names_init(&at.names, "tb", "moves", 5, &e), e);
+    must(log_member_make(at.link, &at.names, CAPACITY, 1, SHARD_BYTES, &e), e);
+    solo_open(&s, &at.nodes, &at.names, UINT64_MAX, &(struct control_options){.look_interval_us = WAIT_US});
     solo_tend(&s);
     solo_ask_ahead(&s, 20ull * WAIT_US, NULL);
-    cluster_note_moved(nodes.cluster, 0);
+    cluster_note_moved(at.nodes.cluster, 0);
     solo_tend_ahead(&s);
     assert_int_equal(s.code, ERR_OK);
-    assert_int_equal(s.filter->moves, cluster_moves(nodes.cluster) - 1);
+    assert_int_equal(s.filter->moves, cluster_moves(at.nodes.cluster) - 1);
     log_filter_look(s.filter);
     solo_tend_once(&s);
-    assert_int_equal(s.filter->moves, cluster_moves(nodes.cluster));
+    assert_int_equal(s.filter->moves, cluster_moves(at.nodes.cluster));
     solo_close(&s);
 }
 
