@@ -104,7 +104,8 @@ R("password_file", CONFIG_STRING, redis_password_file, "", 0, 0, 0,
   "File that holds the password of every node whose URL has none: redis://user@host, or redis://host for the "
   "default user.")
 R("prefix", CONFIG_STRING, prefix, "twinbloom", 0, 0, 0,
-  "Prefix of all keys in Redis.")
+  "Prefix of all keys in Redis. Give each installation its own: then it takes no filter of another one for its own, "
+  "where an address leads to the wrong Redis.")
 R("timeout", CONFIG_DURATION, redis_timeout_ms, "1s", 1, HOURS(1), 0,
   "Deadline of a command to Redis.")
 R("add_acks", CONFIG_UNSIGNED, add_acks, "0", 0, 5, RELOAD,

@@ -171,16 +171,17 @@ static void test_a_registry__is_followed_when_its_slot_moves(void **state)
     asker_close(&a);
 }
 
-/* As node 0 sees the fourth node. */
-static bool is_listed_as_master(void)
+/* As node @at sees node @node. */
+static bool is_listed_as_master(unsigned at, unsigned node)
 {
-    redisReply *r = client_command(&cluster.client[0], "CLUSTER NODES");
-    char *line = strstr(r->str, cluster.id[MASTERS]);
+    redisReply *r = client_command(&cluster.client[at], "CLUSTER NODES");
+    char *line = strstr(r->str, cluster.id[node]);
     bool listed = line != NULL && strstr(strtok(line, "\n"), " master ") != NULL;
     freeReplyObject(r);
     return listed;
 }
 
+/* Returns when it knows node 0, and node 0 knows it. */
 static void is_master_again(void)
 {
     struct error e = {""};
@@ -188,7 +189,8 @@ static void is_master_again(void)
     must(client_ok(&cluster.client[0], &e, "CLUSTER MEET 127.0.0.1 %u %s", cluster.node[MASTERS].port,
                    cluster.bus[MASTERS]),
          e);
-    for (uint64_t until = clock_mono_us() + REPLY_MS * UINT64_C(1000); !is_listed_as_master();) {
+    for (uint64_t until = clock_mono_us() + REPLY_MS * UINT64_C(1000);
+         !is_listed_as_master(0, MASTERS) || !is_listed_as_master(MASTERS, 0);) {
         assert_true(clock_mono_us() < until);
         clock_sleep_us(20000);
     }
@@ -217,7 +219,7 @@ static void test_memory__of_a_node_that_has_become_a_replica_is_not_needed(void 
         free(nodes);
         must(client_ok(&cluster.client[MASTERS], &e, "CLUSTER REPLICATE %s", cluster.id[0]), e);
         must(memory_of_filter(&h, NULL, &on, &nodes, &count, &e), e);
-        listed = is_listed_as_master();
+        listed = is_listed_as_master(0, MASTERS);
     }
     assert_true(listed);
     assert_int_equal(count, MASTERS + 1);
