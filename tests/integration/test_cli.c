@@ -313,7 +313,8 @@ static void test_usage__exits_2_and_suggests(void **state)
     assert_says(*state, "help check", 0, "Example:");
     assert_says(*state, "rebuild --help", 0, "usage: twinbloom rebuild FILTER");
     assert_says(*state, "--version", 0, "twinbloom ");
-    assert_says(*state, "status -p 1", 3, "cannot reach twinbloomd at 127.0.0.1:1");
+    assert_says(*state, "status -p 1", 3,
+                "cannot reach twinbloomd at 127.0.0.1:1 (TWINBLOOM_URL or --url names another): Connection");
 }
 
 int main(void)
