@@ -73,10 +73,11 @@ static void *renew_loop(void *arg)
 
 static enum err busy(const char *holder, long long left_ms, struct error *e)
 {
-    return error_set(e, ERR_BUSY,
-                     "the mutex is held by %s, whose job of this filter has not ended; see \"twinbloom "
-                     "status\" (its lease: %lld ms)",
-                     holder, left_ms);
+    return error_set(
+        e, ERR_BUSY,
+        "a job of this filter has not ended; see \"twinbloom status\" (the mutex is held by %s, its "
+        "lease: %lld ms)",
+        holder, left_ms);
 }
 
 /* *@left_ms: the rest of the holder's lease, if the result is ERR_BUSY. */

@@ -17,7 +17,9 @@
 #include "service/filters/filter_states.h"
 #include "service/protocol/field.h"
 #include "service/protocol/job_id.h"
+#include "shard/redis/ahead.h"
 #include "shard/redis/nodes/health.h"
+#include "shard/view/view_load.h"
 
 /* @known: @items are the keys of a complete generation that no job is about to replace. */
 static void forecast_fields(struct fields *f, const struct config_filter *c, const struct filter_note *note,
@@ -166,6 +168,8 @@ static void config_fields(struct fields *f, const struct config_filter *c)
         field_time(f, "window_opens_at", (uint64_t)window_next_open(&window, now) * 1000);
 }
 
+static const char follower_command[] = "HMGET %b state mode owner error lag_ms rows";
+
 /* Add the follower's state; "none": no coordinator follows. */
 static enum err follower_fields(struct fields *f, struct admin *a, struct error *e)
 {
@@ -176,8 +180,8 @@ static enum err follower_fields(struct fields *f, struct admin *a, struct error 
                  {"owner", "follow_owner", false},  {"error", "follow_error", false},
                  {"lag_ms", "follow_lag_ms", true}, {"rows", "follow_rows", true}};
     SCOPED(scope_reply) redisReply *reply = NULL;
-    enum err code = sync_client_filter_command(a->redis, &a->handle.names, "tail",
-                                               "HMGET %b state mode owner error lag_ms rows", &reply, e);
+    enum err code =
+        sync_client_filter_command(a->redis, &a->handle.names, "tail", follower_command, &reply, e);
     if (code != ERR_OK)
         return code;
     bool any = reply->elements == 6 && reply->element[0]->type == REDIS_REPLY_STRING;
@@ -272,21 +276,77 @@ enum err admin_status_one(struct admin *a, struct reply *r, const char *name, si
     return code;
 }
 
+/* --- many filters --- */
+
+enum { GROUP_MAX = 64 };
+
+/* Ask ahead (shard/redis/ahead.h) for what the status of @name will ask. The last three are as lease_look(),
+ * admin_job_fields() and follower_fields() ask: another order or text costs time only. */
+static void ask_for(struct admin *a, unsigned user, const struct span *name)
+{
+    static const char *const more[][2] = {{"folder", "HMGET %b owner folds folded_ms error"},
+                                          {"job", "HGETALL %b"},
+                                          {"tail", follower_command}};
+    struct names names;
+    struct key_name key;
+    if (names_init(&names, a->config->prefix, name->at, name->length, NULL) != ERR_OK)
+        return;
+    log_view_ask_ahead(a->redis, user, &names);
+    mutex_ask_ahead(a->redis, user, &names);
+    bool has_source = config_find(a->config, name->at, name->length) != NULL;
+    for (size_t i = 0; i < sizeof(more) / sizeof(more[0]) - !has_source; i++) {
+        names_filter_key(&names, more[i][0], &key);
+        ahead_ask(a->redis, user, sync_client_home(a->redis, &names), more[i][1], key.text, key.length);
+    }
+}
+
+/* The statuses of @count filters, asked for together; a filter that is gone by now is left out. */
+static void put_group(struct fields *list, struct admin *a, const struct span *name, size_t count)
+{
+    struct error ignored;
+    bool is_ahead = ahead_begin(a->redis);
+    for (unsigned i = 0; i < count && is_ahead; i++)
+        ask_for(a, i + 1, &name[i]);
+    if (is_ahead)
+        ahead_close(a->redis);
+    for (unsigned i = 0; i < count; i++) {
+        ahead_use(a->redis, is_ahead ? i + 1 : 0);
+        list->count += admin_status_one(a, &list->reply, name[i].at, name[i].length, &ignored) == ERR_OK;
+    }
+    if (is_ahead)
+        ahead_end(a->redis);
+}
+
+static void put_statuses(struct fields *list, struct admin *a, const struct filter_names *all, size_t count)
+{
+    for (size_t i = 0; i < count; i += GROUP_MAX)
+        put_group(list, a, &all->name[i], count - i < GROUP_MAX ? count - i : GROUP_MAX);
+}
+
+/* Keep the names that the user may see, and that come after @cursor (NULL: all). */
+static void keep_visible(struct filter_names *all, const struct admin_call *call, const struct span *cursor)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < all->count; i++)
+        if ((cursor == NULL || span_order(&all->name[i], cursor) > 0) &&
+            admin_call_shows(call, all->name[i].at, all->name[i].length))
+            all->name[n++] = all->name[i];
+    all->count = n;
+}
+
 enum err admin_status(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     if (call->named)
         return admin_status_one(a, r, call->filter, call->filter_length, e);
     struct fields list;
     SCOPED(admin_names_free) struct filter_names all;
-    struct error ignored;
     enum err code = admin_names(a, &all, e);
     if (code != ERR_OK &&
         all.count == 0) /* else Redis is away: the statuses of configured filters report it */
         return code;
+    keep_visible(&all, call, NULL);
     fields_begin(&list, r->protocol);
-    for (const struct span *n = all.name; n < all.name + all.count; n++)
-        list.count += admin_call_shows(call, n->at, n->length) &&
-                      admin_status_one(a, &list.reply, n->at, n->length, &ignored) == ERR_OK;
+    put_statuses(&list, a, &all, all.count);
     fields_end_list(&list, r);
     return ERR_OK;
 }
@@ -302,11 +362,7 @@ static void put_page(struct admin *a, struct admin_call *call, struct reply *r,
     size_t most = all->count < call->count ? all->count : call->count;
     fields_begin(&f, r->protocol);
     fields_begin(&statuses, r->protocol);
-    for (size_t i = 0; i < most; i++) { /* skip a filter that is gone by now */
-        struct error ignored;
-        statuses.count +=
-            admin_status_one(a, &statuses.reply, all->name[i].at, all->name[i].length, &ignored) == ERR_OK;
-    }
+    put_statuses(&statuses, a, all, most);
     field_list(&f, "filters", &statuses);
     if (all->count > most) {
         job_id_put_name(&next, all->name[most - 1].at, all->name[most - 1].length);
@@ -326,13 +382,8 @@ enum err admin_page(struct admin *a, struct admin_call *call, struct reply *r, s
         return code;
     /* The names that come after the cursor and that the user may see, sorted. */
     const struct span cursor = {call->filter, call->filter_length};
-    size_t n = 0;
-    for (size_t i = 0; i < all.count; i++)
-        if ((!call->named || span_order(&all.name[i], &cursor) > 0) &&
-            admin_call_shows(call, all.name[i].at, all.name[i].length))
-            all.name[n++] = all.name[i];
-    all.count = n;
-    qsort(all.name, n, sizeof(*all.name), span_order);
+    keep_visible(&all, call, call->named ? &cursor : NULL);
+    qsort(all.name, all.count, sizeof(*all.name), span_order);
     put_page(a, call, r, &all);
     return ERR_OK;
 }

@@ -46,10 +46,11 @@ const struct command cli_command_table[] = {
      "twinbloom doctor\n  twinbloom doctor --json", cli_doctor},
     {"plan", "FILTER | --keys N", 0, 1, NEXT | WITH_ESTIMATE,
      "show what a rebuild would make, without making it",
-     "For a FILTER: what it has and would have on each node, as the nodes report now. With --keys and "
-     "--error-rate, and without a service: shards, bytes, how long a rebuild takes, and how many nodes of "
+     "For a FILTER: what it has and would have on each node, as the nodes report now. With --keys, "
+     "and without a service: shards, bytes, how long a rebuild takes, and how many nodes of "
      "--node-memory hold both generations of a rebuild with a tenth to spare. The exit code is 1 if the plan "
-     "does not fit into memory, or if the rebuild would be refused.",
+     "does not fit into memory, or if the rebuild would be refused. --error-rate is 0.001 where --keys is "
+     "given without it.",
      "twinbloom plan short-link --capacity 5M\n"
      "  twinbloom plan --keys 30e9 --error-rate 0.001 --node-memory 64GiB\n"
      "  twinbloom plan --keys 30G --error-rate 1e-3 --node-memory 64GiB --nodes 8 --scan-rate 2M --readers 4 "

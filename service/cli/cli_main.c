@@ -72,8 +72,9 @@ static bool apply(struct cli *cli, const struct given *given, size_t count, bool
         const struct option_row *o = given[i].row;
         if (o->early != early || cli_option_set(cli, o, given[i].value))
             continue;
-        (void)cli_fail(CLI_USAGE, "%s %s: expected %s: %s", o->name,
-                       o->to.set == cli_set_password ? "***" : given[i].value, o->value, o->help);
+        if (o->to.set != cli_set_url) /* which has said it, without the password */
+            (void)cli_fail(CLI_USAGE, "%s %s: expected %s: %s", o->name,
+                           o->to.set == cli_set_password ? "***" : given[i].value, o->value, o->help);
         return false;
     }
     return true;

@@ -82,8 +82,10 @@ static void refuse(struct client *c, const struct config_assignment *at, enum er
 {
     const char *path = c->worker->service->config_path;
     if (code == ERR_NOT_FOUND)
-        client_error(c, "ERR Unknown option or number of arguments for CONFIG SET - '%.*s'",
-                     command_shown(at->name_length), at->name);
+        client_error(
+            c,
+            "ERR Unknown option or number of arguments for CONFIG SET - '%.*s'; CONFIG GET * lists the keys",
+            command_shown(at->name_length), at->name);
     else if (code == ERR_REFUSED)
         client_error(c,
                      "ERR CONFIG SET failed (possibly related to argument '%.*s') - it is taken from the "

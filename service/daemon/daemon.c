@@ -188,7 +188,7 @@ int main(int argc, char **argv)
     struct daemon_wish wish;
     standard_files_fill();
     if (daemon_options_read(argc, argv, &wish) != 0) {
-        daemon_options_help(stderr);
+        (void)fputs("twinbloomd --help lists the options\n", stderr);
         return EXIT_USAGE;
     }
     if (wish.form != NULL && strcmp(wish.form, "man") != 0 && strcmp(wish.form, "markdown") != 0) {

@@ -74,7 +74,8 @@ int daemon_options_read(int argc, char **argv, struct daemon_wish *out)
             return 0; /* whatever else is there */
     }
     if (optind < argc)
-        (void)fprintf(stderr, "%s: '%s' is no option\n", argv[0], argv[optind]);
+        (void)fprintf(stderr, "%s: '%s' is no option; -c FILE names the configuration\n", argv[0],
+                      argv[optind]);
     return optind == argc ? 0 : -1;
 }
 

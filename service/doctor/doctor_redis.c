@@ -58,10 +58,14 @@ static void look_at(struct doctor *d, struct doctor_node *n)
 {
     struct error e;
     redisReply *r = NULL;
-    if (sync_client_command(d->redis, n->where, &r, &e, "INFO") != ERR_OK) {
+    enum err code = sync_client_command(d->redis, n->where, &r, &e, "INFO");
+    if (code != ERR_OK) {
         doctor_tell(
             d, DOCTOR_PROBLEM, n->name,
-            d->o->nodes->sentinels != NULL
+            code == ERR_REFUSED ? "check the login in [redis]: redis://:PASSWORD@host:port, "
+                                  "redis://USER:PASSWORD@host:port, or "
+                                  "password_file; and what that user may do"
+            : d->o->nodes->sentinels != NULL
                 ? "start it and its sentinels; check `sentinel`, `master`, user and password in [redis], "
                   "and that this machine reaches them"
                 : "start it; check its address, user and password in [redis], and that this machine "

@@ -39,7 +39,8 @@ static void refuse(struct http_request *r)
     http_header(r, "WWW-Authenticate", "Basic realm=\"twinbloom\", charset=\"UTF-8\"");
     http_header(r, "WWW-Authenticate", "Bearer realm=\"twinbloom\"");
     http_problem(r, HTTP_LOGIN_NEEDED,
-                 "log in: Authorization: Basic with user and password, or Bearer with a token");
+                 "%s: Authorization: Basic with user and password, or Bearer with a token",
+                 http_asked(r, "Authorization") == NULL ? "log in" : "this login is wrong");
 }
 
 /* A password that is being verified. */

@@ -82,12 +82,28 @@ static void test_plan__of_keys_needs_no_service(void **state)
     assert_says(&nobody, "help plan", 0, "twinbloom plan --keys 30e9 --error-rate 0.001 --node-memory 64GiB");
 }
 
+static void test_url__is_refused_once_and_without_its_password(void **state)
+{
+    struct responder nobody = {.port = 1};
+    (void)state;
+    const char *said = twinbloom(&nobody, "", "status --url redis://me:secret@host:99999")->text;
+    assert_string_equal(said, "twinbloom: URL: the port must be a number from 1 to 65535\n");
+}
+
+/* As install.md says it. */
+static void test_plan__of_keys_takes_the_error_rate_of_a_new_filter(void **state)
+{
+    struct responder nobody = {.port = 1};
+    (void)state;
+    assert_says(&nobody, "plan --keys 1M", 0, "  false positives allowed       0.1%\n");
+}
+
 static void test_plan__of_keys_says_what_it_cannot_take(void **state)
 {
     struct responder nobody = {.port = 1};
     (void)state;
-    assert_says(&nobody, "plan", 2, "a plan needs FILTER, or --keys and --error-rate");
-    assert_says(&nobody, "plan --keys 30e9", 2, "a plan needs FILTER, or --keys and --error-rate");
+    assert_says(&nobody, "plan", 2, "a plan needs FILTER, or --keys; see twinbloom help plan");
+    assert_says(&nobody, "plan --error-rate 0.1", 2, "a plan needs FILTER, or --keys");
     assert_says(&nobody, "plan --keys 30e9x --error-rate 0.1", 2, "--keys 30e9x: expected N");
     assert_says(&nobody, "plan --keys 1.5 --error-rate 0.1", 2, "--keys 1.5: expected N");
     assert_says(&nobody, "plan --keys 1e6 --error-rate 2", 2, "--error-rate 2: expected P");
@@ -297,7 +313,8 @@ static void test_usage__exits_2_and_suggests(void **state)
     assert_says(*state, "help check", 0, "Example:");
     assert_says(*state, "rebuild --help", 0, "usage: twinbloom rebuild FILTER");
     assert_says(*state, "--version", 0, "twinbloom ");
-    assert_says(*state, "status -p 1", 3, "cannot reach twinbloomd at 127.0.0.1:1");
+    assert_says(*state, "status -p 1", 3,
+                "cannot reach twinbloomd at 127.0.0.1:1 (TWINBLOOM_URL or --url names another): Connection");
 }
 
 int main(void)
@@ -312,6 +329,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_plan__shows_each_node_before_during_and_after, responder_start,
                                         responder_stop),
         cmocka_unit_test(test_plan__of_keys_needs_no_service),
+        cmocka_unit_test(test_url__is_refused_once_and_without_its_password),
+        cmocka_unit_test(test_plan__of_keys_takes_the_error_rate_of_a_new_filter),
         cmocka_unit_test(test_plan__of_keys_says_what_it_cannot_take),
         cmocka_unit_test_setup_teardown(test_check__says_of_each_key_and_exits_1_if_one_is_absent,
                                         responder_start, responder_stop),

@@ -226,7 +226,8 @@ static void test_config__shows_gets_and_sets(void **state)
     assert_says("$T config set filter.short-link.growth 1.7", 0, "filter.short-link.growth  1.7\n");
     assert_says("$T config get 'filter.short-link.gr*'", 0, "KEY                       VALUE\n");
     assert_says("$T config get listen", 0, "listen  127.0.0.1:");
-    assert_says("$T config get nothing 2>&1", 4, "no key of the configuration matches");
+    assert_says("$T config get nothing 2>&1", 4,
+                "no key of the configuration matches; \"twinbloom config\" lists");
     assert_says("$T config set filter.short-link.growth many 2>&1", 4, "CONFIG SET failed");
     assert_says("$T config set 'filter.odd*[\\.add_acks' 1", 0, "filter.odd*[\\\\.add_acks  1\n");
     assert_says("$T config set 'filter.odd*[\\.add_acks' 0", 0, ".add_acks  0\n");

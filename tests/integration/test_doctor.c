@@ -314,6 +314,14 @@ static void test_doctor__complains_of_a_node_that_is_away(void **state)
     assert_int_equal(r->code, 1);
 }
 
+static void test_doctor__tells_a_refused_login_from_a_node_that_is_away(void **state)
+{
+    (void)state;
+    char nodes[64];
+    (void)snprintf(nodes, sizeof(nodes), "redis://me:wrong@127.0.0.1:%u", (unsigned)fixture.redis[0].port);
+    says(alone(nodes, NULL, "", ""), "problem", "redis", "WRONGPASS", "check the login in [redis]: redis://");
+}
+
 static void test_doctor__complains_of_certificates(void **state)
 {
     (void)state;
@@ -354,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_doctor__complains_of_a_standby_that_is_away),
         cmocka_unit_test(test_doctor__complains_of_a_standby_of_another_server),
         cmocka_unit_test(test_doctor__complains_of_a_node_that_is_away),
+        cmocka_unit_test(test_doctor__tells_a_refused_login_from_a_node_that_is_away),
     };
     return cmocka_run_group_tests(tests, doctoring_start, doctoring_stop);
 }

@@ -472,8 +472,10 @@ static int status_with(const char *header)
     assert_true(http_send(fd, "GET", "/v1/filters/h", header, NULL, 0));
     struct http_reply r = http_receive(fd, false);
     int status = r.status;
-    if (status == 401)
+    if (status == 401) {
         assert_non_null(strstr(http_reply_header(&r, "WWW-Authenticate"), "Basic"));
+        assert_non_null(strstr(r.body, header[0] == '\0' ? "log in: " : "this login is wrong: "));
+    }
     http_reply_fini(&r);
     raw_close(fd);
     return status;

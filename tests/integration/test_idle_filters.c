@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "service/protocol/list.h"
 
 enum { MASTERS = 3, FILTERS = 60, LOOKS = 6 * FILTERS, DEADLINE_MS = 60000, STEP_US = 200000 };
 
@@ -91,6 +92,32 @@ static void test_looks_at_many_filters__share_what_they_ask_of_a_node(void **sta
     assert_true(sum("commandstats", "cmdstat_info:calls=") - before - own < (views() - views_before) / 2);
 }
 
+/* A status of all filters is asked for in groups, too, and says what that of one says. */
+static void test_status_of_all_filters__asks_a_node_once_for_many(void **state)
+{
+    enum { TIMES = 5 };
+    (void)state;
+    uint64_t before = sum("commandstats", "cmdstat_info:calls=");
+    redisReply *all = NULL;
+    for (unsigned i = 0; i < TIMES; i++) {
+        freeReplyObject(all);
+        all = client_command(&fixture.client[0], "TB.STATUS");
+    }
+    assert_true(sum("commandstats", "cmdstat_info:calls=") - before < FILTERS * TIMES);
+    assert_int_equal(all->elements, FILTERS);
+    for (size_t i = 0; i < FILTERS; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "%s", list_field(all->element[i], "filter")->str);
+        redisReply *one = client_command(&fixture.client[0], "TB.STATUS %s", name);
+        assert_int_equal(all->element[i]->elements, one->elements);
+        for (size_t at = 0; at < one->elements; at++)
+            assert_int_equal(all->element[i]->element[at]->type, one->element[at]->type);
+        assert_true(list_is(all->element[i], "redis", "ok"));
+        freeReplyObject(one);
+    }
+    freeReplyObject(all);
+}
+
 /* And they ask once, over a connection of its own, which masters there are. */
 static void test_looks_at_many_filters_of_a_cluster__share_its_map(void **state)
 {
@@ -106,6 +133,7 @@ int main(void)
 {
     const struct CMUnitTest list[] = {
         cmocka_unit_test(test_looks_at_many_filters__share_what_they_ask_of_a_node),
+        cmocka_unit_test(test_status_of_all_filters__asks_a_node_once_for_many),
     };
     const struct CMUnitTest cluster[] = {
         cmocka_unit_test(test_looks_at_many_filters_of_a_cluster__share_its_map),

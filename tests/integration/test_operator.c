@@ -359,7 +359,8 @@ static void test_wait__ends_where_the_grace_time_begins(void **state)
     assert_in_range(number("job_grace_ends_at"), now_ms + 30 * 1000, now_ms + 60 * 1000);
     assert_says("status " FILTER " | grep 'rollback until '", 0, "");
     assert_says("rebuild " FILTER, 6, "the mutex is held by ");
-    assert_says("rebuild " FILTER, 6, ", whose job of this filter has not ended; see \"twinbloom status\" (");
+    assert_says("rebuild " FILTER, 6,
+                ": a job of this filter has not ended; see \"twinbloom status\" (the mutex");
     assert_says("rollback " FILTER, 0, "is being rolled back");
     wait_for("job_step", "hold");
     assert_says("status " FILTER " | grep -c 'rollback until '", 1, "0\n");

@@ -250,7 +250,8 @@ enum err client_open(struct client **out, const struct client_address *address, 
                        (unsigned)address->port);
     enum err rc = reach(c, address, e);
     if (rc != ERR_OK)
-        rc = error_prefix(e, rc, "cannot reach twinbloomd at %s", c->name);
+        rc = error_prefix(e, rc, "cannot reach twinbloomd at %s (TWINBLOOM_URL or --url names another)",
+                          c->name);
     else
         rc = login(c, address, e);
     if (rc != ERR_OK) {

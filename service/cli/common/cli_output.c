@@ -355,22 +355,23 @@ static size_t width_of(const char *text)
     return width;
 }
 
-static size_t widest(const struct table *t, size_t column)
+/* The widths of all columns, by one walk over the cells. */
+static void measure(const struct table *t, size_t width[TABLE_COLUMNS_MAX])
 {
-    size_t width = t->column[column].title == NULL ? 0 : width_of(t->column[column].title);
+    for (size_t c = 0; c < t->columns; c++)
+        width[c] = t->column[c].title == NULL ? 0 : width_of(t->column[c].title);
     const char *at = t->text.data;
     for (size_t i = 0; i < t->cells; i++, at += strlen(at + 1) + 2)
-        if (i % t->columns == column && width_of(at + 1) > width)
-            width = width_of(at + 1);
-    return width;
+        if (width_of(at + 1) > width[i % t->columns])
+            width[i % t->columns] = width_of(at + 1);
 }
 
 /* Print a cell. Padding is held back in @pad until text follows on the line, so that no line ends with
  * blanks. */
-static void print_cell(const struct table *t, size_t column, size_t *pad, const char *text,
-                       enum output_color color, FILE *to, bool colored)
+static void print_cell(const struct table *t, size_t column, const size_t *width, size_t *pad,
+                       const char *text, enum output_color color, FILE *to, bool colored)
 {
-    size_t fill = widest(t, column) - width_of(text);
+    size_t fill = width[column] - width_of(text);
     *pad += column == 0 ? 0 : 2;
     *pad += t->column[column].right ? fill : 0;
     if (text[0] != '\0') {
@@ -385,16 +386,17 @@ void table_print(const struct table *t, FILE *to, bool colored)
 {
     if (buffer_failed(&t->text) || t->columns == 0)
         return;
-    size_t pad = 0;
+    size_t pad = 0, width[TABLE_COLUMNS_MAX];
+    measure(t, width);
     if (t->column[0].title != NULL) {
         for (size_t c = 0; c < t->columns; c++)
-            print_cell(t, c, &pad, t->column[c].title, COLOR_QUIET, to, colored);
+            print_cell(t, c, width, &pad, t->column[c].title, COLOR_QUIET, to, colored);
         (void)fputc('\n', to);
     }
     const char *at = t->text.data;
     for (size_t i = 0; i < t->cells; i++, at += strlen(at + 1) + 2) {
         pad = i % t->columns == 0 ? 0 : pad;
-        print_cell(t, i % t->columns, &pad, at + 1, (enum output_color)at[0], to, colored);
+        print_cell(t, i % t->columns, width, &pad, at + 1, (enum output_color)at[0], to, colored);
         if (i % t->columns == t->columns - 1)
             (void)fputc('\n', to);
     }

@@ -90,7 +90,8 @@ static int show(struct cli *cli, char **patterns, size_t count)
         return cli->failure;
     int code = CLI_OK;
     if (reply->elements == 0)
-        code = cli_fail_with(ERR_NOT_FOUND, "no key of the configuration matches");
+        code = cli_fail_with(ERR_NOT_FOUND,
+                             "no key of the configuration matches; \"twinbloom config\" lists them");
     else if (cli->json)
         print_json(reply, count != 0);
     else

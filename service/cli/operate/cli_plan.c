@@ -177,15 +177,16 @@ int cli_estimate(struct cli *cli)
     struct estimate est;
     struct error e = {""};
     struct fields f;
-    if (o->keys == 0 || cli->error_rate == NULL)
-        return cli_fail(CLI_USAGE,
-                        "a plan needs FILTER, or --keys and --error-rate; see twinbloom help plan");
+    const char *rate =
+        cli->error_rate != NULL ? cli->error_rate : "0.001"; /* of a [filter NAME] without error_rate */
+    if (o->keys == 0)
+        return cli_fail(CLI_USAGE, "a plan needs FILTER, or --keys; see twinbloom help plan");
     if (cli->capacity != 0)
         return cli_fail(CLI_USAGE, "--capacity is for a plan of FILTER; here --keys says it");
     if (cli->nodes != NULL && !parse_nodes(cli->nodes, &in.nodes))
         return cli_fail(CLI_USAGE, "--nodes %s: with --keys it is how many there are, 1 to %d", cli->nodes,
                         NODES_MAX);
-    (void)number_double(cli->error_rate, strlen(cli->error_rate), &in.error_rate);
+    (void)number_double(rate, strlen(rate), &in.error_rate);
     if (estimate_make(&est, &in, &e) != ERR_OK)
         return cli_fail(CLI_NO, "no plan is possible: %s", e.text);
     enum err fits = estimate_fits(&est, &in, &e);

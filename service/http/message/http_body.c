@@ -206,6 +206,16 @@ static enum err check_whole(const struct http_body *b, enum http_body_kind kind,
     return ERR_OK;
 }
 
+static enum err refuse_member(const char *name, enum http_body_kind kind, struct error *e)
+{
+    SCOPED(buffer_fini) struct buffer taken = {0};
+    for (size_t i = 0; i < MEMBERS; i++)
+        if ((members[i].kinds & kind) != 0)
+            buffer_printf(&taken, "%s%s", taken.length == 0 ? "" : ", ", members[i].name);
+    return error_set(e, ERR_RANGE, "'%.100s' is not a member that this route takes, which are: %s", name,
+                     taken.length == 0 ? "none" : buffer_text(&taken));
+}
+
 static enum err take_object(struct http_body *out, enum http_body_kind kind, json_t *root, struct error *e)
 {
     const char *name;
@@ -218,7 +228,7 @@ static enum err take_object(struct http_body *out, enum http_body_kind kind, jso
         while (i < MEMBERS && ((members[i].kinds & kind) == 0 || strcmp(members[i].name, name) != 0))
             i++;
         if (i == MEMBERS)
-            return error_set(e, ERR_RANGE, "'%.100s' is not a member that this route takes", name);
+            return refuse_member(name, kind, e);
         enum err code = members[i].take(&(struct parse){.out = out, .member = &members[i], .e = e}, value);
         if (code != ERR_OK)
             return code;

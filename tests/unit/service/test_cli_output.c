@@ -274,6 +274,25 @@ static void test_table_print__aligns_by_characters_and_leaves_no_blanks_at_the_e
     assert_non_null(strstr(out, "  \033[31mno\033[0m\n"));
 }
 
+/* Not by the square of its cells, which took 7 s for 4,000 filters. */
+static void test_table_print__takes_time_by_the_number_of_cells(void **state)
+{
+    enum { CELLS = 4000 * 10, MOST_S = 5 };
+    static const struct table_column columns[] = {{"A", false}, {"B", true}};
+    (void)state;
+    struct table t;
+    table_init(&t, columns, 2);
+    for (int i = 0; i < CELLS; i++)
+        table_cell(&t, COLOR_NONE, "cell");
+    FILE *to = fopen("/dev/null", "w");
+    assert_non_null(to);
+    clock_t from = clock();
+    table_print(&t, to, false);
+    assert_true(clock() - from < (clock_t)MOST_S * CLOCKS_PER_SEC);
+    assert_int_equal(fclose(to), 0);
+    table_fini(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +310,7 @@ int main(void)
         cmocka_unit_test(test_json_number_or_string__takes_only_what_json_calls_a_number),
         cmocka_unit_test(test_json__sets_commas_between_members_and_elements),
         cmocka_unit_test(test_table_print__aligns_by_characters_and_leaves_no_blanks_at_the_end),
+        cmocka_unit_test(test_table_print__takes_time_by_the_number_of_cells),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -159,8 +159,10 @@ static void test_http_body__refuses_json_that_is_not_what_is_wanted(void **state
     refuse(HTTP_BODY_KEYS, "{\"keys\":[\"a\",7]}", ERR_RANGE, "item 1 is not a string");
     refuse(HTTP_BODY_KEYS, "{\"keys_base64\":[\"AA==\",\"?\"]}", ERR_RANGE, "item 1: 'keys_base64'");
     refuse(HTTP_BODY_KEYS, "{\"keys\":[],\"keys_base64\":[]}", ERR_RANGE, "in the other form, too");
-    refuse(HTTP_BODY_KEYS, "{\"keys\":[],\"capacity\":1}", ERR_RANGE, "'capacity' is not a member");
-    refuse(HTTP_BODY_NONE, "{\"x\":1}", ERR_RANGE, "'x' is not a member");
+    refuse(HTTP_BODY_KEYS, "{\"keys\":[],\"capacity\":1}", ERR_RANGE,
+           "'capacity' is not a member that this route takes, which are: keys, keys_base64");
+    refuse(HTTP_BODY_NONE, "{\"x\":1}", ERR_RANGE,
+           "'x' is not a member that this route takes, which are: none");
     refuse(HTTP_BODY_CREATE, "{\"name\":\"\"}", ERR_RANGE, "'name'");
     refuse(HTTP_BODY_CREATE, "{\"name\":\"n\",\"capacity\":0}", ERR_RANGE, "'capacity'");
     refuse(HTTP_BODY_CREATE, "{\"name\":\"n\",\"capacity\":1.5}", ERR_RANGE, "'capacity'");
