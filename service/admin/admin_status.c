@@ -18,6 +18,7 @@
 #include "service/protocol/field.h"
 #include "service/protocol/job_id.h"
 #include "shard/redis/ahead.h"
+#include "shard/fold/lease.h"
 #include "shard/redis/nodes/health.h"
 #include "shard/view/view_load.h"
 
@@ -280,19 +281,18 @@ enum err admin_status_one(struct admin *a, struct reply *r, const char *name, si
 
 enum { GROUP_MAX = 64 };
 
-/* Ask ahead (shard/redis/ahead.h) for what the status of @name will ask. The last three are as lease_look(),
- * admin_job_fields() and follower_fields() ask: another order or text costs time only. */
+/* Ask ahead (shard/redis/ahead.h) for what the status of @name will ask. The job is asked for as
+ * admin_job_fields() does: another text costs time only. */
 static void ask_for(struct admin *a, unsigned user, const struct span *name)
 {
-    static const char *const more[][2] = {{"folder", "HMGET %b owner folds folded_ms error"},
-                                          {"job", "HGETALL %b"},
-                                          {"tail", follower_command}};
+    static const char *const more[][2] = {{"job", "HGETALL %b"}, {"tail", follower_command}};
     struct names names;
     struct key_name key;
     if (names_init(&names, a->config->prefix, name->at, name->length, NULL) != ERR_OK)
         return;
     log_view_ask_ahead(a->redis, user, &names);
     mutex_ask_ahead(a->redis, user, &names);
+    lease_ask_ahead(a->redis, user, &names);
     bool has_source = config_find(a->config, name->at, name->length) != NULL;
     for (size_t i = 0; i < sizeof(more) / sizeof(more[0]) - !has_source; i++) {
         names_filter_key(&names, more[i][0], &key);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/number.h"
+#include "shard/redis/ahead.h"
 
 extern const char embedded_lease_return[], embedded_lease_take[];
 
@@ -117,6 +118,15 @@ static const char *text_of(const redisReply *r, size_t i)
     return i < r->elements && r->element[i]->type == REDIS_REPLY_STRING ? r->element[i]->str : "";
 }
 
+static const char look_command[] = "HMGET %s owner folds folded_ms error";
+
+void lease_ask_ahead(struct sync_client *l, unsigned user, const struct names *names)
+{
+    struct key_name key;
+    names_filter_key(names, "folder", &key);
+    ahead_ask(l, user, sync_client_home(l, names), look_command, key.text);
+}
+
 enum err lease_look(struct sync_client *l, const struct names *names, struct lease_status *out,
                     struct error *e)
 {
@@ -124,8 +134,7 @@ enum err lease_look(struct sync_client *l, const struct names *names, struct lea
     SCOPED(scope_reply) redisReply *r = NULL;
     *out = (struct lease_status){0};
     names_filter_key(names, "folder", &key);
-    enum err code = sync_client_ask(l, sync_client_home(l, names), &r, e,
-                                    "HMGET %s owner folds folded_ms error", key.text);
+    enum err code = sync_client_ask(l, sync_client_home(l, names), &r, e, look_command, key.text);
     if (code != ERR_OK)
         return code;
     if (r->type == REDIS_REPLY_ERROR)

@@ -61,4 +61,6 @@ struct lease_status {
 };
 MUST_CHECK enum err lease_look(struct sync_client *l, const struct names *names, struct lease_status *out,
                                struct error *e);
+/* Ask ahead (shard/redis/ahead.h) for what lease_look() asks. */
+void lease_ask_ahead(struct sync_client *l, unsigned user, const struct names *names);
 #endif
