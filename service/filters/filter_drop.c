@@ -12,11 +12,21 @@
 #include "shard/control/filters.h"
 #include "shard/view/registry.h"
 
-static enum err may_drop(const struct view *v, enum drop_when when, struct error *e)
+static const char made_again[] = "the filter was made again meanwhile";
+
+/* What is deleted. */
+struct wish {
+    enum drop_when when;
+    uint64_t only; /* an incarnation; 0: whichever is there */
+};
+
+static enum err may_drop(const struct view *v, const struct wish *wish, struct error *e)
 {
     bool due = v->expire_at_ms != 0 && v->expire_at_ms <= clock_wall_us() / 1000;
-    if (!v->deleting && (when == DROP_IF_BEGUN || (when == DROP_IF_DUE && !due)))
+    if (!v->deleting && (wish->when == DROP_IF_BEGUN || (wish->when == DROP_IF_DUE && !due)))
         return error_set(e, ERR_CONFLICT, "the filter is no longer to be deleted");
+    if (wish->only != 0 && v->incarnation != wish->only)
+        return error_set(e, ERR_CONFLICT, made_again);
     return ERR_OK;
 }
 
@@ -52,20 +62,20 @@ void filter_keep_name(struct handle *f, struct view *scratch)
 }
 
 static enum err drop_under_mutex(struct service *s, struct handle *f, struct view *v, const char *name,
-                                 size_t length, enum drop_when when, struct mutex *mutex, struct error *e)
+                                 size_t length, const struct wish *wish, struct mutex *mutex, struct error *e)
 {
     const struct work work = {.fn = filter_hold_mutex, .arg = mutex};
     enum err code = handle_load_any(f, v, e);
     if (code == ERR_OK)
-        code = may_drop(v, when, e);
+        code = may_drop(v, wish, e);
     if (code == ERR_NOT_FOUND)
         return drop_leftover(f, mutex, e);
     if (code != ERR_OK)
         return code;
     code = registry_leave(f, v->incarnation, e); /* first: a registered name without a view counts as lost */
     if (code == ERR_OK)
-        code = log_drop(f->redis, &f->names, v->incarnation, when == DROP_IF_DUE ? v->expire_at_ms : 0, &work,
-                        e);
+        code = log_drop(f->redis, &f->names, v->incarnation, wish->when == DROP_IF_DUE ? v->expire_at_ms : 0,
+                        &work, e);
     filters_look(s->logs, name, length);
     if (code == ERR_CONFLICT)
         filter_keep_name(f, v);
@@ -77,7 +87,7 @@ static enum err drop_under_mutex(struct service *s, struct handle *f, struct vie
     handle_announce(f);
     filters_await_end(s->logs, name, length, v->incarnation, s->redis_timeout_ms);
     log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
-             generation_shards(view_current(v)), when == DROP_IF_DUE);
+             generation_shards(view_current(v)), wish->when == DROP_IF_DUE);
     filter_states_on_dropped(s->watch, name, length, v->incarnation);
     return ERR_OK;
 }
@@ -111,25 +121,25 @@ static enum err leave_deleted(struct handle *f, struct error *e)
 }
 
 static enum err drop(struct service *s, const struct config *config, struct handle *f, struct view *scratch,
-                     const char *name, size_t length, enum drop_when when, struct error *e)
+                     const char *name, size_t length, const struct wish *wish, struct error *e)
 {
     struct mutex *mutex = NULL;
     struct mutex_options options = filter_mutex_options(s, config, name, length);
     options.redis = f->redis;
     enum err code = names_init(&f->names, config->prefix, name, length, e);
-    if (code == ERR_OK && when != DROP_IF_BEGUN) /* first, so that no load publishes after it */
+    if (code == ERR_OK && wish->when != DROP_IF_BEGUN) /* first, so that no load publishes after it */
         code = loading_end(f, e);
     if (code == ERR_OK) /* take no mutex for an invalid name */
         code = handle_load_any(f, scratch, e);
     if (code == ERR_NOT_FOUND)
         code = look_for_leftover(f, e);
-    if (code == ERR_NOT_FOUND && when == DROP_IF_BEGUN)
+    if (code == ERR_NOT_FOUND && wish->when == DROP_IF_BEGUN)
         code = leave_deleted(f, e);
     if (code == ERR_OK)
         code = mutex_acquire(&mutex, &options, options.redis_timeout_ms, e);
     if (code != ERR_OK)
         return code;
-    code = drop_under_mutex(s, f, scratch, name, length, when, mutex, e);
+    code = drop_under_mutex(s, f, scratch, name, length, wish, mutex, e);
     mutex_release(mutex);
     return code;
 }
@@ -137,7 +147,8 @@ static enum err drop(struct service *s, const struct config *config, struct hand
 enum err filter_drop(struct service *s, const struct config *config, struct handle *f, struct view *scratch,
                      const char *name, size_t length, enum drop_when when, struct error *e)
 {
-    enum err code = drop(s, config, f, scratch, name, length, when, e);
+    struct wish wish = {.when = when};
+    enum err code = drop(s, config, f, scratch, name, length, &wish, e);
     if (code != ERR_NOT_FOUND || when != DROP_NOW)
         return code;
     struct error ignored;
@@ -148,11 +159,14 @@ enum err filter_drop(struct service *s, const struct config *config, struct hand
         return code;
     /* Of a filter that was lost other masters may have lanes that are open, and coordinators have it in
      * memory until they hear of a later one. An empty filter that takes its place ends both; then that one is
-     * deleted. */
+     * deleted, and none that somebody else makes meanwhile. */
     const struct creation empty = {.capacity = 1, .non_scaling = true, .anew = true};
     bool others_wait = f->requests_wait;
     f->requests_wait = false;
     code = filter_make(s, config, f, name, length, &empty, e);
     f->requests_wait = others_wait;
-    return code == ERR_OK || code == ERR_EXISTS ? drop(s, config, f, scratch, name, length, when, e) : code;
+    if (code == ERR_EXISTS)
+        return error_set(e, ERR_CONFLICT, made_again);
+    wish.only = f->names.incarnation;
+    return code == ERR_OK ? drop(s, config, f, scratch, name, length, &wish, e) : code;
 }

@@ -12,7 +12,8 @@ enum drop_when { DROP_NOW, DROP_IF_DUE, DROP_IF_BEGUN };
 
 /* Delete a filter under its mutex, or go on where somebody began to; DROP_NOW: also one that was lost.
  * ERR_NOT_FOUND: there is none; what a killed maker or deleter has left was removed. ERR_CONFLICT (@when does
- * not hold), ERR_BUSY (the text names who holds the mutex), ERR_WRONG_TYPE and what log_drop() gives. */
+ * not hold, or one that was lost was made again meanwhile), ERR_BUSY (the text names who holds the mutex),
+ * ERR_WRONG_TYPE and what log_drop() gives. */
 MUST_CHECK enum err filter_drop(struct service *s, const struct config *config, struct handle *f,
                                 struct view *scratch, const char *name, size_t length, enum drop_when when,
                                 struct error *e);

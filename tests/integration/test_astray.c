@@ -3,6 +3,7 @@
  * to its server again, which has its data and its replication id of before. */
 #include "tests/integration/log_members.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,16 @@
 #include "tests/lib/proxy.h"
 #include "tests/lib/temp_redis.h"
 
-enum { SERVERS = 3, REPLY_MS = 5000, KEYS = 1000, WAIT_US = 4 * 1000 * 1000, HOME = 0, ONE = 1, TWO = 2 };
+enum {
+    SERVERS = 3,
+    HOME = 0,
+    ONE = 1,
+    TWO = 2,
+    REPLY_MS = 5000,
+    KEYS = 1000,
+    WAIT_US = 4 * 1000 * 1000,
+    BREAKS_US = 50 * 1000
+};
 
 static struct temp_redis server[SERVERS];
 static struct client home;
@@ -265,6 +275,41 @@ static void test_a_first_look__at_addresses_that_are_exchanged_is_believed_no_mo
     eras_fini(&watch);
 }
 
+static void *lead_one_back(void *held)
+{
+    *(bool *)held = proxy_await_held(proxy, WAIT_US / 1000);
+    aim(ONE, ONE);
+    clock_sleep_us(BREAKS_US);
+    proxy_release(proxy, true);
+    return NULL;
+}
+
+/* One of them leads back when its server has told its id, and before the other node is asked. The second lane
+ * is there then, which the server that told its id does not have. */
+static void test_a_look__asks_who_has_told_its_id_what_is_there(void **state)
+{
+    struct eras watch = {.now = {.count = 0}};
+    struct error e = {""};
+    pthread_t thread;
+    bool held = false;
+    (void)state;
+    assert_false(leads_elsewhere(&watch));
+    exchange(true);
+    assert_true(leads_elsewhere(&watch));
+    proxy_count_as_job(proxy, "*");
+    proxy_count_only(proxy, "ALL"); /* a node that has another id than before is asked for all */
+    proxy_count(proxy, "", 2, PROXY_BEFORE);
+    assert_int_equal(pthread_create(&thread, NULL, lead_one_back, &held), 0);
+    enum err code = look(&watch, &e);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(held);
+    assert_int_equal(code, ERR_UNREACHABLE);
+    assert_non_null(strstr(e.text, "leads elsewhere"));
+    aim(TWO, TWO);
+    assert_false(leads_elsewhere(&watch));
+    eras_fini(&watch);
+}
+
 /* Wait until a process has missed a shard. */
 static void await_lost(void)
 {
@@ -361,6 +406,8 @@ int main(void)
             test_a_first_look__at_an_address_that_leads_to_another_node_is_not_remembered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             test_a_first_look__at_addresses_that_are_exchanged_is_believed_no_more, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_look__asks_who_has_told_its_id_what_is_there,
+                                        set_up_two_lanes_of_one_shard, tear_down),
         cmocka_unit_test_setup_teardown(test_a_process__that_starts_while_addresses_are_exchanged_goes_on,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_address__that_leads_to_an_earlier_node_is_met, set_up,

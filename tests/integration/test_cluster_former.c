@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "shard/view/shards.h"
 #include "shard/view/view_load.h"
 
 enum {
@@ -134,6 +135,25 @@ static bool accepts_heir(void)
     return trusted_contains(&at.view->eras, id_of(HEIR));
 }
 
+/* By the client's map of slots, or its list of masters. */
+static bool is_at(unsigned where, unsigned node)
+{
+    char port[8];
+    (void)snprintf(port, sizeof(port), ":%u", at.cluster.node[node].port);
+    return strstr(sync_client_name(at.link, where), port) != NULL;
+}
+
+static bool names_former(void)
+{
+    struct error e = {""};
+    unsigned masters;
+    bool named = false;
+    must(sync_client_masters(at.link, &masters, &e), e);
+    for (unsigned i = 0; i < masters; i++)
+        named |= is_at(sync_client_master(at.link, i), FORMER);
+    return named;
+}
+
 /* Keys that were added long before, and folded, are lost by the replica; the writer has them in memory. */
 static void test_what_a_writer_writes_to_the_former_master__does_not_count(void **state)
 {
@@ -178,11 +198,46 @@ static void test_a_pinned_client__makes_no_connection_again(void **state)
     must(sync_client_command(at.link, home, NULL, &e, "PING"), e);
 }
 
+/* A write in two parts: the map of slots changes in between, and does not name who got the first part. */
+static void test_who_got_something__is_asked_for_its_id_though_the_map_names_it_no_more(void **state)
+{
+    struct error e = {""};
+    struct trusted asked;
+    struct key_name shard;
+    (void)state;
+    if (!forgets_alone())
+        skip();
+    names_log_shard(&at.names, (struct shard_id){.generation = 1}, &shard);
+    unsigned where = nodes_key(&at.nodes, shard.text, shard.length);
+    sync_client_pin(at.link);
+    must(sync_client_command(at.link, where, NULL, &e, "EXISTS %s", shard.text), e);
+    is_left();
+    for (unsigned i = 0; i < at.cluster.count; i++)
+        if (i != FORMER)
+            must(client_ok(&at.cluster.client[i], &e, "CLUSTER FORGET %s", at.cluster.id[FORMER]), e);
+    uint64_t until = clock_mono_us() + WAIT_US;
+    while (names_former()) /* another node is asked each time */
+        assert_true(clock_mono_us() < until);
+    while (!is_at(where, HEIR)) {
+        sync_client_doubt_map(at.link);
+        assert_true(clock_mono_us() < until);
+        clock_sleep_us(LOOK_US);
+    }
+    must(sync_client_command(at.link, where, NULL, &e, "EXISTS %s", shard.text), e);
+    must(shards_eras_asked(at.link, &asked, &e), e);
+    assert_true(trusted_contains(&asked, id_of(FORMER)));
+    assert_true(trusted_contains(&asked, id_of(HEIR)));
+    assert_int_equal(asked.count, 2);
+    sync_client_unpin(at.link);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_what_a_writer_writes_to_the_former_master__does_not_count,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_who_got_something__is_asked_for_its_id_though_the_map_names_it_no_more, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_pinned_client__makes_no_connection_again, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -393,6 +393,45 @@ static void test_filter_drop__of_what_was_deleted_elsewhere_makes_none_in_its_pl
     must(drop_call_seen(&w.nodes, PREFIX, w.view.incarnation + 1, &e), e); /* that one was lost */
 }
 
+/* As BF.RESERVE of another process, behind its DEL where it finds a filter. */
+static uint64_t make_again(void)
+{
+    struct error e = {""};
+    enum err code = life_make(&w, w.link, &e);
+    if (code == ERR_EXISTS) {
+        code = life_drop(&w, w.link, &e);
+        if (code == ERR_OK)
+            code = life_make(&w, w.link, &e);
+    }
+    must(code, e);
+    must(log_view_load(w.link, &w.names, &w.view, &e), e);
+    return w.view.incarnation;
+}
+
+/* Who deletes it has found no view, and sleeps. Then the name gets another filter, which nobody deletes. */
+static void test_filter_drop__of_a_lost_filter_deletes_none_that_was_made_since(void **state)
+{
+    enum { FIRST_LOOK = 4 }; /* the request that finds no view */
+    static struct life_sleeper s;
+    struct error e = {""};
+    unsigned conflicts = 0;
+    bool slept = true;
+    (void)state;
+    for (uint64_t n = FIRST_LOOK + 1; slept; n++) {
+        begin_again();
+        make();
+        name_it();
+        assert_int_equal(servers_integer(&w.servers, 0, "DEL " VIEW), 1);
+        slept = life_put_to_sleep(&s, &w, drop_now, n, PROXY_BEFORE);
+        uint64_t later = slept ? make_again() : 0;
+        conflicts += life_wake(&s) == ERR_CONFLICT;
+        if (slept && (log_view_load(w.link, &w.names, &w.view, &e) != ERR_OK || w.view.deleting ||
+                      w.view.incarnation != later))
+            fail_msg("asleep before request %" PRIu64 ", it deletes the later filter", n);
+    }
+    assert_true(conflicts > 1);
+}
+
 #define FRESH(name) cmocka_unit_test_setup_teardown(name, begin, teardown)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
@@ -410,6 +449,7 @@ int main(void)
         FRESH(test_filter_drop__removes_what_a_killed_maker_has_left),
         FRESH(test_filter_drop__removes_what_a_killed_deleter_has_left),
         FRESH(test_filter_drop__of_a_record_keeps_the_name_of_a_lost_filter),
+        FRESH(test_filter_drop__of_a_lost_filter_deletes_none_that_was_made_since),
         FRESH(test_filter_drop__of_one_deleted_before_keeps_the_name_of_a_lost_filter),
         FRESH(test_filter_drop__of_what_was_deleted_elsewhere_makes_none_in_its_place),
     };

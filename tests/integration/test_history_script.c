@@ -81,6 +81,22 @@ static void test_finish__writes_the_record_and_an_entry_of_what_it_says(void **s
     expect_entry(0, "outcome=done");
 }
 
+/* A job that ends before it has a record of its own drops that of the one before, but for these. */
+static void test_finish__keeps_what_is_known_of_generations(void **state)
+{
+    static const char *const kept[] = {"dead_generation", "dead_at_build", "swept",
+                                       "system",          "verification0", "verification1"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+        assert_int_equal(servers_integer(&servers, 0, "HSET " KEY("job") " %s known", kept[i]), 1);
+    assert_int_equal(servers_integer(&servers, 0, "HSET " KEY("job") " state running rows 5 step scan"), 3);
+    assert_int_equal(finish(MUTEX, "1", "failed", "no"), 1);
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+        assert_string_equal(servers_text(&servers, 0, "HGET " KEY("job") " %s", kept[i]), "known");
+    assert_int_equal(servers_integer(&servers, 0, "HLEN " KEY("job")), sizeof(kept) / sizeof(kept[0]) + 2);
+    expect_entry(0, "outcome=failed error=no");
+}
+
 static void test_finish__keeps_the_newest_entries(void **state)
 {
     (void)state;
@@ -198,6 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_finish__writes_the_record_and_an_entry_of_what_it_says),
+        TEST(test_finish__keeps_what_is_known_of_generations),
         TEST(test_finish__keeps_the_newest_entries),
         TEST(test_finish__is_refused_without_the_mutex),
         TEST(test_finish__writes_a_line_that_is_read_back),
