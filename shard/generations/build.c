@@ -108,7 +108,7 @@ static enum err make_shards(struct builder *b, uint64_t *later, struct error *e)
 
 /* Check that all nodes of the shards are in an era that the view had at S0: so they have all that was
  * acknowledged. And their addresses may lead to other servers for a while: what is written there meanwhile is
- * lost when they lead back. */
+ * lost when they lead back, and would be met if they led there again. */
 static enum err check_eras(struct builder *b, struct error *e)
 {
     struct trusted now;
@@ -117,6 +117,8 @@ static enum err check_eras(struct builder *b, struct error *e)
         if (!trusted_contains(&b->eras, now.id[i]))
             code = error_set(e, ERR_LOST,
                              "a node of the shards is in another era than the view when the build began");
+    if (code == ERR_OK && now.count < b->shape.node_count)
+        code = error_set(e, ERR_LOST, "the addresses of two nodes of the shards lead to one server");
     b->anew |= code == ERR_LOST;
     return code;
 }

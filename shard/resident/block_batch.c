@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks that one write asks of one node. Before the first block of a shard whose header was not checked in
- * this view comes its header; behind all blocks comes INFO replication. No reply is used before the last one
- * is there:
+/* Blocks that one write asks of one node. Behind the blocks of a shard comes its header: a server, or a
+ * shard, that takes the place of another one has blocks with the same tags. Behind all comes INFO
+ * replication. No reply is used before the last one is there:
  *
  *   what the replies say                         | what follows
  *   ---------------------------------------------+-----------------------------------------------------
@@ -97,15 +97,9 @@ static struct bitmap *bitmap_of(const struct block_read *r, const struct want *w
     return r->source.resident->layer[w->at.layer];
 }
 
-static bool is_checked(const struct block_read *r, const struct want *w)
+static bool same_shard(const struct block_at *a, const struct block_at *b)
 {
-    return atomic_load_explicit(&bitmap_of(r, w)->checked[w->at.shard], memory_order_relaxed) ==
-           r->source.view;
-}
-
-static bool same_shard(const struct want *a, const struct want *b)
-{
-    return a->at.layer == b->at.layer && a->at.shard == b->at.shard;
+    return a->layer == b->layer && a->shard == b->shard;
 }
 
 static bool go_together(const struct block_read *r, const struct want *a, const struct want *b)
@@ -117,17 +111,18 @@ static bool go_together(const struct block_read *r, const struct want *a, const 
 
 static void write_batch(struct block_read *r, unsigned first, struct batch *b, struct text *t)
 {
-    const struct want *last = NULL;
+    unsigned last = first;
     for (unsigned i = first; i < r->count; i++) {
         struct want *w = &r->want[i];
         if (w->state != WANT_ASK || !go_together(r, &r->want[first], w))
             continue;
         uint32_t length = bitmap_of(r, w)->geometry.block_bits / 8;
-        if (!is_checked(r, w) && (last == NULL || !same_shard(last, w)))
-            add_range(b, t, COMMAND_HEADER, i, 0, HEADER_BYTES);
+        if (!same_shard(&r->want[last].at, &w->at))
+            add_range(b, t, COMMAND_HEADER, last, 0, HEADER_BYTES);
         add_range(b, t, COMMAND_BLOCK, i, length * (1 + (uint64_t)w->at.block), length);
-        last = w;
+        last = i;
     }
+    add_range(b, t, COMMAND_HEADER, last, 0, HEADER_BYTES);
     buffer_puts(&t->bytes, greeting_ask_replication);
     note(b, t, COMMAND_INFO, first);
 }
@@ -237,9 +232,10 @@ static void take(struct batch *b, const struct command *c, const redisReply *rep
     }
     b->is_answered |= c->kind != COMMAND_INFO;
     enum err code = judge(b->read, w, c->kind, reply, &e);
+    bool is_more = c->kind == COMMAND_HEADER && same_shard(&b->at, &w->at); /* it says why blocks are wrong */
     if (code == ERR_UNREACHABLE) {
         b->is_passing = true;
-    } else if (code != ERR_OK && (b->code == ERR_OK || c->kind == COMMAND_INFO)) {
+    } else if (code != ERR_OK && (b->code == ERR_OK || c->kind == COMMAND_INFO || is_more)) {
         b->code = code;
         b->why = e;
         b->at = w->at;
@@ -307,9 +303,6 @@ static void take_all(struct block_read *r, const struct batch *b)
 {
     for (unsigned i = 0; i < b->count; i++) {
         struct want *w = &r->want[b->command[i].want];
-        if (b->command[i].kind == COMMAND_HEADER && w->redirect.port == 0 && !b->is_asking)
-            atomic_store_explicit(&bitmap_of(r, w)->checked[w->at.shard], r->source.view,
-                                  memory_order_relaxed);
         if (b->command[i].kind != COMMAND_BLOCK)
             continue;
         enum err code = take_one(r, b, w);

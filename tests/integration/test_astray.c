@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "shard/generations/build.h"
 #include "shard/members/eras.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/proxy.h"
@@ -372,6 +373,25 @@ static void test_an_address__that_leads_elsewhere_behind_broken_connections_is_m
     eras_fini(&watch);
 }
 
+/* What it made there would be met if the address led there once more: the shards that are made again, where
+ * the address leads right, go on without it. */
+static void test_a_build__does_not_begin_where_two_addresses_lead_to_one_node(void **state)
+{
+    struct error e = {""};
+    struct builder *builder;
+    (void)state;
+    must(log_view_load(l, &names, view, &e), e);
+    struct generation shape = view->slot[view->current].shape;
+    must(builder_new(&builder, l, &names, &e), e);
+    must(builder_begin(builder, &shape, "", &e), e);
+    aim(ONE, TWO);
+    gives(ERR_LOST, builder_start(builder, &e), e);
+    assert_non_null(strstr(e.text, "two nodes of the shards lead to one server"));
+    aim(ONE, ONE);
+    must(builder_start(builder, &e), e);
+    builder_free(builder);
+}
+
 /* It would stay open there. */
 static void test_a_lane__whose_address_leads_to_another_node_is_not_replaced(void **state)
 {
@@ -419,6 +439,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             test_an_address__that_leads_to_a_new_server_while_a_writer_sleeps_has_no_key_lost, set_up,
             tear_down),
+        cmocka_unit_test_setup_teardown(test_a_build__does_not_begin_where_two_addresses_lead_to_one_node,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_lane__whose_address_leads_to_another_node_is_not_replaced,
                                         set_up_two_lanes, tear_down),
         cmocka_unit_test_setup_teardown(test_a_lane__whose_address_leads_to_another_node_is_not_replaced,
