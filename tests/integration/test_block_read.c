@@ -285,6 +285,13 @@ static void of_a_later_format(void)
     pinning_command(&p, 0, shard_of(ABSENT), "SETRANGE %b 5 %b", "\2", 1);
 }
 
+/* Its header tells why its blocks are none. */
+static void of_a_later_form_of_blocks(void)
+{
+    without_a_tag();
+    of_a_later_format();
+}
+
 /* A builder or grower that was given up has made the shard again, late and empty. */
 static void of_an_earlier_attempt(void)
 {
@@ -328,6 +335,7 @@ static void test_a_shard_that_is_damaged__is_told_of_and_answers_nothing(void **
         {of_a_later_writer, ERR_FENCED, "token 8, later than the view's 7"},
         {of_an_earlier_attempt, ERR_LOST, "was made under token 5, and those of its layer under 6"},
         {of_a_later_format, ERR_FORMAT, "has format 2"},
+        {of_a_later_form_of_blocks, ERR_FORMAT, "has format 2"},
         {of_another_type, ERR_WRONG_TYPE, "is no string"},
     };
     struct pinning_request q;
