@@ -67,8 +67,9 @@ enum err bitmap_new(struct bitmap **out, const struct geometry *g, uint16_t tag,
     b->marked = calloc(g->shards, sizeof(*b->marked));
     b->loaded = calloc(g->shards, sizeof(*b->loaded));
     b->copies = calloc(g->shards, sizeof(*b->copies));
+    b->checked = calloc(g->shards, sizeof(*b->checked));
     if (b->words == NULL || b->marks == NULL || b->state == NULL || b->marked == NULL || b->loaded == NULL ||
-        b->copies == NULL) {
+        b->copies == NULL || b->checked == NULL) {
         bitmap_free(b);
         return error_set(e, ERR_NOMEM, "no memory for %u shards of %u bytes", g->shards,
                          geometry_shard_bytes(g));
@@ -89,14 +90,15 @@ void bitmap_free(struct bitmap *b)
     free(b->marked);
     free(b->loaded);
     free(b->copies);
+    free(b->checked);
     free(b);
 }
 
 size_t bitmap_overhead(const struct bitmap *b)
 {
     return sizeof(*b) + b->marks_mapped +
-           b->geometry.shards *
-               (sizeof(*b->state) + sizeof(*b->marked) + sizeof(*b->loaded) + sizeof(*b->copies));
+           b->geometry.shards * (sizeof(*b->state) + sizeof(*b->marked) + sizeof(*b->loaded) +
+                                 sizeof(*b->copies) + sizeof(*b->checked));
 }
 
 static atomic_word *shard_words(const struct bitmap *b, uint32_t shard)

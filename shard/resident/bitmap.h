@@ -35,15 +35,17 @@ struct bitmap {
     struct geometry geometry;
     uint16_t tag;
     uint32_t block_words, shard_words, shard_bytes;
-    uint32_t shard_pages;     /* words of marks of each shard */
-    size_t mapped;            /* bytes of @words */
-    size_t marks_mapped;      /* bytes of @marks */
-    atomic_word *words;       /* all shards, one after the other */
-    atomic_word *marks;       /* @shard_pages words for each shard */
-    _Atomic uint32_t *state;  /* of each shard: enum bitmap_state, and a counter of changes above it */
-    _Atomic uint8_t *marked;  /* of each shard: some of its marks may be set */
-    uint32_t *loaded;         /* of each shard: bytes ORed so far; belongs to the thread that loads it */
-    _Atomic uint32_t *copies; /* of each shard: odd while words are copied into it */
+    uint32_t shard_pages;      /* words of marks of each shard */
+    size_t mapped;             /* bytes of @words */
+    size_t marks_mapped;       /* bytes of @marks */
+    atomic_word *words;        /* all shards, one after the other */
+    atomic_word *marks;        /* @shard_pages words for each shard */
+    _Atomic uint32_t *state;   /* of each shard: enum bitmap_state, and a counter of changes above it */
+    _Atomic uint8_t *marked;   /* of each shard: some of its marks may be set */
+    uint32_t *loaded;          /* of each shard: bytes ORed so far; belongs to the thread that loads it */
+    _Atomic uint32_t *copies;  /* of each shard: odd while words are copied into it */
+    _Atomic uint64_t *checked; /* of each shard: the resident_view() in which its header was checked, and
+                                * below it 32 bits of the replication id of the server that had it; 0: none */
 };
 
 /* All shards are absent. ERR_NOMEM: no memory, or no room in the address space. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks that one write asks of one node. Behind the blocks of a shard comes its header: a server, or a
- * shard, that takes the place of another one has blocks with the same tags. Behind all comes INFO
- * replication. No reply is used before the last one is there:
+/* Blocks that one write asks of one node. Before the first block of a shard whose header was not checked in
+ * this view comes its header; behind all blocks comes INFO replication. A header that was checked at another
+ * server, to which the address led, says nothing: blocks of all servers have the same tags. No reply is used
+ * before the last one is there:
  *
  *   what the replies say                         | what follows
  *   ---------------------------------------------+-----------------------------------------------------
@@ -35,6 +36,7 @@ enum kind { COMMAND_HEADER, COMMAND_BLOCK, COMMAND_INFO };
 
 struct command {
     uint8_t kind;
+    bool is_bare; /* a block without its shard's header, which was checked before */
     unsigned want;
 };
 
@@ -97,9 +99,24 @@ static struct bitmap *bitmap_of(const struct block_read *r, const struct want *w
     return r->source.resident->layer[w->at.layer];
 }
 
-static bool same_shard(const struct block_at *a, const struct block_at *b)
+static _Atomic uint64_t *checked_of(const struct block_read *r, const struct want *w)
 {
-    return a->layer == b->layer && a->shard == b->shard;
+    return &bitmap_of(r, w)->checked[w->at.shard];
+}
+
+static bool is_checked(const struct block_read *r, const struct want *w)
+{
+    return atomic_load_explicit(checked_of(r, w), memory_order_relaxed) >> 32 == r->source.view;
+}
+
+static uint64_t mark_of(const struct block_read *r, const struct batch *b)
+{
+    return (uint64_t)r->source.view << 32 | (uint32_t)b->era;
+}
+
+static bool same_shard(const struct want *a, const struct want *b)
+{
+    return a->at.layer == b->at.layer && a->at.shard == b->at.shard;
 }
 
 static bool go_together(const struct block_read *r, const struct want *a, const struct want *b)
@@ -111,18 +128,21 @@ static bool go_together(const struct block_read *r, const struct want *a, const 
 
 static void write_batch(struct block_read *r, unsigned first, struct batch *b, struct text *t)
 {
-    unsigned last = first;
+    const struct want *last = NULL;
+    bool is_bare = false;
     for (unsigned i = first; i < r->count; i++) {
         struct want *w = &r->want[i];
         if (w->state != WANT_ASK || !go_together(r, &r->want[first], w))
             continue;
         uint32_t length = bitmap_of(r, w)->geometry.block_bits / 8;
-        if (!same_shard(&r->want[last].at, &w->at))
-            add_range(b, t, COMMAND_HEADER, last, 0, HEADER_BYTES);
+        if (last == NULL || !same_shard(last, w))
+            is_bare = is_checked(r, w);
+        if (!is_bare && (last == NULL || !same_shard(last, w)))
+            add_range(b, t, COMMAND_HEADER, i, 0, HEADER_BYTES);
         add_range(b, t, COMMAND_BLOCK, i, length * (1 + (uint64_t)w->at.block), length);
-        last = i;
+        b->command[b->count - 1].is_bare = is_bare;
+        last = w;
     }
-    add_range(b, t, COMMAND_HEADER, last, 0, HEADER_BYTES);
     buffer_puts(&t->bytes, greeting_ask_replication);
     note(b, t, COMMAND_INFO, first);
 }
@@ -232,10 +252,9 @@ static void take(struct batch *b, const struct command *c, const redisReply *rep
     }
     b->is_answered |= c->kind != COMMAND_INFO;
     enum err code = judge(b->read, w, c->kind, reply, &e);
-    bool is_more = c->kind == COMMAND_HEADER && same_shard(&b->at, &w->at); /* it says why blocks are wrong */
     if (code == ERR_UNREACHABLE) {
         b->is_passing = true;
-    } else if (code != ERR_OK && (b->code == ERR_OK || c->kind == COMMAND_INFO || is_more)) {
+    } else if (code != ERR_OK && (b->code == ERR_OK || c->kind == COMMAND_INFO)) {
         b->code = code;
         b->why = e;
         b->at = w->at;
@@ -253,6 +272,21 @@ static void again(struct block_read *r, const struct batch *b)
 static bool accepts(const struct block_read *r, uint64_t era)
 {
     return era != 0 && trusted_contains(r->source.eras, era);
+}
+
+/* The header of a shard was checked at another server than its blocks have come from. Where slots move that
+ * is judged by them. */
+static bool is_of_another_server(const struct block_read *r, const struct batch *b)
+{
+    bool is = false;
+    for (unsigned i = 0; i < b->count && async_client_nodes(r->async)->cluster == NULL; i++) {
+        _Atomic uint64_t *checked = checked_of(r, &r->want[b->command[i].want]);
+        if (!b->command[i].is_bare || atomic_load_explicit(checked, memory_order_relaxed) == mark_of(r, b))
+            continue;
+        atomic_store_explicit(checked, 0, memory_order_relaxed);
+        is = true;
+    }
+    return is;
 }
 
 /* A slot of the batch has another master than when all were looked at. */
@@ -303,6 +337,8 @@ static void take_all(struct block_read *r, const struct batch *b)
 {
     for (unsigned i = 0; i < b->count; i++) {
         struct want *w = &r->want[b->command[i].want];
+        if (b->command[i].kind == COMMAND_HEADER && w->redirect.port == 0 && !b->is_asking)
+            atomic_store_explicit(checked_of(r, w), mark_of(r, b), memory_order_relaxed);
         if (b->command[i].kind != COMMAND_BLOCK)
             continue;
         enum err code = take_one(r, b, w);
@@ -329,6 +365,8 @@ static void settle(struct block_read *r, const struct batch *b)
         finish_other_era(r, b);
     else if (b->code != ERR_OK)
         block_read_finish(r, &(struct block_result){.code = b->code, .at = b->at, .text = b->why.text});
+    else if (is_of_another_server(r, b))
+        again(r, b);
     else
         take_all(r, b);
 }

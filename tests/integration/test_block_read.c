@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "base/info.h"
+#include "shard/redis/wire/replication.h"
 #include "tests/lib/proxy.h"
 #include "tests/lib/temp_redis.h"
 
@@ -154,22 +156,24 @@ static void test_an_add__is_told_what_is_new(void **state)
     pinning_end(&q);
 }
 
-static void test_a_block__is_read_once_for_all_holders_and_the_header_of_its_shard_each_time(void **state)
+static void test_a_header__is_read_once_a_view_and_a_block_once_for_all_holders(void **state)
 {
-    enum { SHARDS = 6 + 2 };
     struct pinning_request first, second, other;
     (void)state;
     reset_calls();
     reads(&first, ABSENT, 1);
-    assert_int_equal(calls_of("getrange"), 4); /* a block and a header of each of two layers */
+    assert_int_equal(calls_of("getrange"), 4); /* one for each of two layers */
     reads(&second, ABSENT, 1);
     assert_int_equal(calls_of("getrange"), 4);
     pinning_end(&first);
     answers_as(&second, RESIDENT_ABSENT);
     pinning_end(&second);
     reads(&first, ABSENT, 1);
-    assert_int_equal(calls_of("getrange"), 8);
+    assert_int_equal(calls_of("getrange"), 6);
     pinning_end(&first);
+    reads(&other, ABSENT, PINNING_MANY);
+    pinning_end(&other);
+    reset_calls();
     uint64_t blocks = 0;
     for (unsigned layer = 0; layer < 2; layer++)
         for (unsigned i = 0; i < PINNING_MANY; i++) {
@@ -181,9 +185,14 @@ static void test_a_block__is_read_once_for_all_holders_and_the_header_of_its_sha
             }
             blocks += !met;
         }
+    reads(&other, ABSENT, PINNING_MANY);
+    pinning_end(&other);
+    assert_int_equal(calls_of("getrange"), blocks);
+    resident_discard(p.r);
+    p.source.view = resident_view(p.r);
     reset_calls();
     reads(&other, ABSENT, PINNING_MANY);
-    assert_int_equal(calls_of("getrange"), blocks + SHARDS);
+    assert_int_equal(calls_of("getrange"), blocks + 6 + 2);
     pinning_end(&other);
 }
 
@@ -285,13 +294,6 @@ static void of_a_later_format(void)
     pinning_command(&p, 0, shard_of(ABSENT), "SETRANGE %b 5 %b", "\2", 1);
 }
 
-/* Its header tells why its blocks are none. */
-static void of_a_later_form_of_blocks(void)
-{
-    without_a_tag();
-    of_a_later_format();
-}
-
 /* A builder or grower that was given up has made the shard again, late and empty. */
 static void of_an_earlier_attempt(void)
 {
@@ -320,36 +322,59 @@ static void fails_as(enum err code, const char *text)
     pinning_end(&q);
 }
 
-/* Also where its header was right when another request read it. */
 static void test_a_shard_that_is_damaged__is_told_of_and_answers_nothing(void **state)
 {
     static const struct {
         void (*damage)(void);
         enum err code;
-        const char *text;
+        const char *first,
+            *later; /* the error for a request that reads the header, or has read it; NULL: none */
     } cases[] = {
-        {missing, ERR_LOST, "is missing"},
-        {cut, ERR_LOST, "is cut: it ends within its block"},
-        {without_a_tag, ERR_LOST, "does not begin with its tag"},
-        {of_another_generation, ERR_LOST, "belongs to generation 4"},
-        {of_a_later_writer, ERR_FENCED, "token 8, later than the view's 7"},
-        {of_an_earlier_attempt, ERR_LOST, "was made under token 5, and those of its layer under 6"},
-        {of_a_later_format, ERR_FORMAT, "has format 2"},
-        {of_a_later_form_of_blocks, ERR_FORMAT, "has format 2"},
-        {of_another_type, ERR_WRONG_TYPE, "is no string"},
+        {missing, ERR_LOST, "is missing", "is missing, or cut"},
+        {cut, ERR_LOST, "is cut: it ends within its block", "is cut: it ends within its block"},
+        {without_a_tag, ERR_LOST, "does not begin with its tag", "does not begin with its tag"},
+        {of_another_generation, ERR_LOST, "belongs to generation 4", NULL},
+        {of_a_later_writer, ERR_FENCED, "token 8, later than the view's 7", NULL},
+        {of_an_earlier_attempt, ERR_LOST, "was made under token 5, and those of its layer under 6", NULL},
+        {of_a_later_format, ERR_FORMAT, "has format 2", NULL},
+        {of_another_type, ERR_WRONG_TYPE, "is no string", "is no string"},
     };
     struct pinning_request q;
     (void)state;
-    for (unsigned i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
-        if (i % 2 == 1) {
-            reads(&q, ABSENT, 1);
-            pinning_end(&q);
-        }
-        cases[i / 2].damage();
-        fails_as(cases[i / 2].code, cases[i / 2].text);
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        cases[i].damage();
+        fails_as(cases[i].code, cases[i].first);
+        pinning_close(&p);
+        (void)set_up(NULL);
+        if (cases[i].later == NULL)
+            continue;
+        reads(&q, ABSENT, 1);
+        pinning_end(&q);
+        cases[i].damage();
+        fails_as(cases[i].code, cases[i].later);
         pinning_close(&p);
         (void)set_up(NULL);
     }
+}
+
+/* The address leads to another server that the view accepts, whose shard is of an attempt that was given up.
+ */
+static void test_a_header_that_was_checked_at_another_server__does_not_count(void **state)
+{
+    struct error e = {""};
+    struct pinning_request q;
+    (void)state;
+    reads(&q, ABSENT, 1);
+    answers_as(&q, RESIDENT_ABSENT);
+    pinning_end(&q);
+    of_an_earlier_attempt();
+    for (unsigned i = 0; i < NODES; i++) {
+        must(client_ok(&client[i], &e, "DEBUG CHANGE-REPL-ID"), e);
+        redisReply *r = client_command(&client[i], "INFO replication");
+        assert_true(trusted_add(&p.eras, info_master_id(r->str, r->len)));
+        freeReplyObject(r);
+    }
+    fails_as(ERR_LOST, "was made under token 5, and those of its layer under 6");
 }
 
 static void test_an_error_of_the_node__is_told(void **state)
@@ -651,10 +676,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         READ_TEST(test_keys_of_all_shards__are_answered_while_their_blocks_are_pinned),
         READ_TEST(test_an_add__is_told_what_is_new),
-        READ_TEST(test_a_block__is_read_once_for_all_holders_and_the_header_of_its_shard_each_time),
+        READ_TEST(test_a_header__is_read_once_a_view_and_a_block_once_for_all_holders),
         READ_TEST(test_blocks_of_all_layers__are_read_in_one_round_trip),
         READ_TEST(test_an_entry_between_the_answer_and_its_arrival__counts),
         READ_TEST(test_two_requests_at_once__share_what_comes_first),
+        READ_TEST(test_a_header_that_was_checked_at_another_server__does_not_count),
         READ_TEST(test_a_shard_that_is_damaged__is_told_of_and_answers_nothing),
         READ_TEST(test_an_error_of_the_node__is_told),
         READ_TEST(test_a_server_of_another_era__does_not_count_nor_do_its_errors),
