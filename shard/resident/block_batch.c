@@ -335,6 +335,10 @@ static enum err take_one(struct block_read *r, const struct batch *b, struct wan
 
 static void take_all(struct block_read *r, const struct batch *b)
 {
+    if (is_of_another_server(r, b)) {
+        again(r, b);
+        return;
+    }
     for (unsigned i = 0; i < b->count; i++) {
         struct want *w = &r->want[b->command[i].want];
         if (b->command[i].kind == COMMAND_HEADER && w->redirect.port == 0 && !b->is_asking)
@@ -365,8 +369,6 @@ static void settle(struct block_read *r, const struct batch *b)
         finish_other_era(r, b);
     else if (b->code != ERR_OK)
         block_read_finish(r, &(struct block_result){.code = b->code, .at = b->at, .text = b->why.text});
-    else if (is_of_another_server(r, b))
-        again(r, b);
     else
         take_all(r, b);
 }
