@@ -135,10 +135,11 @@ static void write_batch(struct block_read *r, unsigned first, struct batch *b, s
         if (w->state != WANT_ASK || !go_together(r, &r->want[first], w))
             continue;
         uint32_t length = bitmap_of(r, w)->geometry.block_bits / 8;
-        if (last == NULL || !same_shard(last, w))
+        if (last == NULL || !same_shard(last, w)) {
             is_bare = is_checked(r, w);
-        if (!is_bare && (last == NULL || !same_shard(last, w)))
-            add_range(b, t, COMMAND_HEADER, i, 0, HEADER_BYTES);
+            if (!is_bare)
+                add_range(b, t, COMMAND_HEADER, i, 0, HEADER_BYTES);
+        }
         add_range(b, t, COMMAND_BLOCK, i, length * (1 + (uint64_t)w->at.block), length);
         b->command[b->count - 1].is_bare = is_bare;
         last = w;
