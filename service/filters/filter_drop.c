@@ -12,8 +12,6 @@
 #include "shard/control/filters.h"
 #include "shard/view/registry.h"
 
-static const char made_again[] = "the filter was made again meanwhile";
-
 /* What is deleted. */
 struct wish {
     enum drop_when when;
@@ -26,7 +24,7 @@ static enum err may_drop(const struct view *v, const struct wish *wish, struct e
     if (!v->deleting && (wish->when == DROP_IF_BEGUN || (wish->when == DROP_IF_DUE && !due)))
         return error_set(e, ERR_CONFLICT, "the filter is no longer to be deleted");
     if (wish->only != 0 && v->incarnation != wish->only)
-        return error_set(e, ERR_CONFLICT, made_again);
+        return error_set(e, ERR_CONFLICT, "the filter was made again meanwhile");
     return ERR_OK;
 }
 
@@ -165,8 +163,8 @@ enum err filter_drop(struct service *s, const struct config *config, struct hand
     f->requests_wait = false;
     code = filter_make(s, config, f, name, length, &empty, e);
     f->requests_wait = others_wait;
-    if (code == ERR_EXISTS)
-        return error_set(e, ERR_CONFLICT, made_again);
+    if (code == ERR_EXISTS) /* made since: it was not lost, or what takes its place is there */
+        return error_set(e, ERR_NOT_FOUND, "the filter does not exist");
     wish.only = f->names.incarnation;
     return code == ERR_OK ? drop(s, config, f, scratch, name, length, &wish, e) : code;
 }

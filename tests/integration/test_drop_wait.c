@@ -432,6 +432,31 @@ static void test_filter_drop__of_a_lost_filter_deletes_none_that_was_made_since(
     assert_true(conflicts > 1);
 }
 
+/* There is no filter. Who deletes it sleeps, and meanwhile somebody makes it: it was not there, or is deleted. */
+static void test_filter_drop__of_none_does_not_mind_one_that_is_made_meanwhile(void **state)
+{
+    static struct life_sleeper s;
+    unsigned found = 0, made = 0;
+    bool slept = true;
+    (void)state;
+    for (uint64_t n = 1; slept; n++) {
+        begin_again();
+        slept = life_put_to_sleep(&s, &w, drop_now, n, PROXY_BEFORE);
+        if (slept) {
+            make();
+            name_it();
+        }
+        enum err code = life_wake(&s);
+        found += slept && code == ERR_OK;
+        made += slept && code == ERR_NOT_FOUND;
+        if (code != (slept && !has_view() ? ERR_OK : ERR_NOT_FOUND))
+            fail_msg("asleep before request %" PRIu64 ", it is told %s: %s", n, error_name(code), s.e.text);
+        if (has_view() && !is_named_everywhere())
+            fail_msg("asleep before request %" PRIu64 ", it leaves the filter without its name", n);
+    }
+    assert_true(found > 1 && made > 1);
+}
+
 #define FRESH(name) cmocka_unit_test_setup_teardown(name, begin, teardown)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
@@ -450,6 +475,7 @@ int main(void)
         FRESH(test_filter_drop__removes_what_a_killed_deleter_has_left),
         FRESH(test_filter_drop__of_a_record_keeps_the_name_of_a_lost_filter),
         FRESH(test_filter_drop__of_a_lost_filter_deletes_none_that_was_made_since),
+        FRESH(test_filter_drop__of_none_does_not_mind_one_that_is_made_meanwhile),
         FRESH(test_filter_drop__of_one_deleted_before_keeps_the_name_of_a_lost_filter),
         FRESH(test_filter_drop__of_what_was_deleted_elsewhere_makes_none_in_its_place),
     };
