@@ -311,7 +311,7 @@ static void test_make__does_not_wait_for_counts(void **state)
 static void test_make__does_not_wait_for_names_that_are_deleted(void **state)
 {
     (void)state;
-    enum { NAMES = 20000, BEGUN = 50 };
+    enum { NAMES = 6000, BEGUN = 50 };
     uint64_t before = calls_of(0, "exists");
     int fd = raw_open(w.daemon[0].port);
     assert_true(raw_send_del(fd, NAMES));
