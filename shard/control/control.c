@@ -211,6 +211,20 @@ static enum err miss(struct control *c, uint64_t look, struct error *e)
     return error_set(e, ERR_LOST, "the filter lost its view");
 }
 
+/* The view is of an earlier incarnation than this process has had. Where home is the only master its registry
+ * went back, too: name the later one there again. Else whoever has not had that one would believe the view.
+ */
+static void name_again(struct control *c)
+{
+    struct error ignored;
+    struct registry_said said;
+    struct handle f = {.redis = c->redis, .names = c->filter->names};
+    if (registry_look(c->redis, &f.names, &said, &ignored) == ERR_OK &&
+        said.incarnation < f.names.incarnation && registry_succeed(&f, &ignored) == ERR_OK)
+        handle_announce(&f);
+    handle_fini(&f);
+}
+
 /* *@yes: the view is of an incarnation that was replaced, as the metadata node's address leads to an older
  * server, or to an older state; treat it as if there was no view. *@again: the incarnation is the same, but
  * the view became degraded, or was loaded too early: load it again. Masters that do not answer are not
@@ -223,6 +237,8 @@ static enum err is_replaced(struct control *c, bool *yes, bool *again, struct er
     uint64_t history = c->view->history_count == 0 ? 0 : c->view->history[0];
     *again = false;
     *yes = f->names.incarnation > c->view->incarnation;
+    if (*yes)
+        name_again(c);
     if (*yes || (c->vouched && history == c->vouched_history))
         return ERR_OK;
     code = registry_look(c->redis, &f->names, &said, e);
