@@ -22,6 +22,8 @@ struct log_input {
     const struct generation *generation;
     struct placement placement;
     struct trusted eras; /* replication ids of the shards' nodes */
+    bool is_checked;     /* of a cluster: all masters had these ids when slots had moved so often, */
+    uint32_t moves;      /* by cluster_moves() */
     unsigned lanes;
     struct lane lane[LOG_LANES_MAX];
     struct log_position at[LOG_LANES_MAX]; /* entries up to here are in the shards, or were applied */
