@@ -462,6 +462,18 @@ static enum err take_over_later(struct control *c, struct error *e)
     return is_same && h != NULL ? control_take_over(c, h, e) : ERR_FENCED;
 }
 
+/* A block was read by the view that is there now, and its shard has a later token. The request that met it
+ * tries again: so this is met again, unless the view was loaded before. */
+static enum err meet_later(struct control *c, struct error *e)
+{
+    const struct held *h = control_held_of(c, c->view->current);
+    uint32_t view = atomic_exchange(&c->filter->later, 0);
+    if (view == 0 || h == NULL || view != resident_view(h->resident))
+        return ERR_OK;
+    log_filter_changed(c->filter);
+    return error_set(e, ERR_FENCED, "a shard whose block was read has a later token than the view");
+}
+
 /* Shards that cannot be loaded do not keep others from being folded. */
 static enum err tend(struct control *c, bool *soon, struct error *e)
 {
@@ -474,6 +486,7 @@ static enum err tend(struct control *c, bool *soon, struct error *e)
     bool goes_on = code == ERR_OK;
     if (goes_on) {
         code = control_follow_generations(c, soon, e);
+        code = code == ERR_OK ? meet_later(c, e) : code;
         goes_on = code == ERR_OK || control_is_of_shards(code);
     }
     if (code == ERR_FENCED && c->folds)
