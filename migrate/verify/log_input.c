@@ -3,8 +3,8 @@
 
 #include <string.h>
 #include "shard/redis/nodes/cluster.h"
-#include "shard/redis/wire/replication.h"
 #include "shard/resident/load.h"
+#include "shard/view/shards.h"
 
 /* --- lanes --- */
 
@@ -57,34 +57,19 @@ static void on_failed(void *arg, uint32_t shard UNUSED, enum err code, const cha
         f->code = error_set(f->e, code, "%s", why);
 }
 
-static enum err check_ids(const struct trusted *eras, const struct replications *now, struct error *e)
-{
-    bool same = true;
-    for (unsigned i = 0; i < now->count; i++) {
-        const struct replication *one = &now->one[i];
-        if (one->has_slots && one->id == 0)
-            return error_set(e, ERR_UNREACHABLE, "Redis node %s does not answer, or is no master", one->node);
-        same &= !one->has_slots || trusted_contains(eras, one->id);
-    }
-    for (unsigned i = 0; i < eras->count; i++)
-        same &= replications_of_id(now, eras->id[i]) != NULL;
-    return same ? ERR_OK
-                : error_set(e, ERR_CONFLICT,
-                            "the cluster has other masters than those of the view: shards "
-                            "may have come from one that lacks keys");
-}
-
 /* Shards of a cluster may have come to a node that the view accepts by way of one that it does not. So all
  * masters must be those of the view once the shards were read, unless no slot has moved since they were. */
 static enum err check_way(struct log_input *in, const struct load *l, uint32_t moves, struct error *e)
 {
     const struct cluster *cluster = sync_client_nodes(in->redis)->cluster;
-    SCOPED(replications_fini) struct replications now = {0};
+    bool same = true;
     if (cluster == NULL || (in->is_checked && in->moves == cluster_moves(cluster) && !l->redirected))
         return ERR_OK;
-    enum err code = sync_client_replications(in->redis, NULL, &now, e);
-    if (code == ERR_OK)
-        code = check_ids(&in->eras, &now, e);
+    enum err code = shards_masters_are(in->redis, &in->eras, &same, e);
+    if (code == ERR_OK && !same)
+        code = error_set(e, ERR_FENCED,
+                         "the cluster has other masters than those of the view: shards may have come from "
+                         "one that lacks keys");
     in->is_checked = code == ERR_OK;
     in->moves = moves;
     return code;

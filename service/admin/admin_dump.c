@@ -80,8 +80,9 @@ static enum err read_run(struct admin *a, const struct dump_header *h, const str
         if (code == ERR_OK)
             code = log_shards_read(s, run->layer, run->first, run->count, out, e);
         log_shards_close(s);
-        if ((code != ERR_LOST && code != ERR_CONFLICT) || clock_mono_us() >= deadline)
-            return code == ERR_CONFLICT ? ERR_LOST : code;
+        bool is_passing = code == ERR_LOST || code == ERR_CONFLICT || code == ERR_FENCED;
+        if (!is_passing || clock_mono_us() >= deadline)
+            return is_passing ? ERR_LOST : code;
         clock_sleep_us(RETRY_US);
         code = handle_load(&a->handle, &a->view, e);
         if (code == ERR_OK &&

@@ -148,10 +148,10 @@ static void test_a_dump__does_not_take_such_a_shard(void **state)
     must(log_input_read(&in, LATER, 0, 1, &e), e); /* all masters are those of the view */
     log_input_drop(&in, LATER, 0, 1);
     loses_and_moves();
-    assert_int_equal(log_input_read(&in, LATER, 0, 1, &e), ERR_CONFLICT);
+    assert_int_equal(log_input_read(&in, LATER, 0, 1, &e), ERR_FENCED);
     log_input_fini(&in);
     must(log_input_init(&in, at.link, &at.names, at.view, at.view->current, &e), e);
-    assert_int_equal(log_input_read(&in, LATER, 0, 1, &e), ERR_CONFLICT);
+    assert_int_equal(log_input_read(&in, LATER, 0, 1, &e), ERR_FENCED);
     log_input_fini(&in);
 }
 
