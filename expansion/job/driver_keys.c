@@ -32,12 +32,31 @@ static bool is_apart(const struct driver *d)
     return d->builder != NULL && d->view.phase == PHASE_BUILDING;
 }
 
+static enum err open_client(struct driver *d, struct error *e)
+{
+    const struct driver_options *o = d->o;
+    return key_client_open(&d->client, o->logs, o->nodes, o->redis_timeout_ms, o->filter, o->filter_length,
+                           e);
+}
+
+/* Nodes whose ids the view does not accept are for the filter's controls, and there may be none: nobody has
+ * asked for the filter since this process began. */
+static void open_control(struct driver *d)
+{
+    struct error ignored;
+    enum err code = open_client(d, &ignored);
+    (void)code; /* it is tried again */
+    filters_look(d->o->logs, d->o->filter, d->o->filter_length);
+}
+
 enum err driver_input_failed(struct driver *d, enum err code, struct error *e)
 {
     if (code != ERR_FENCED)
         return code;
-    if (!is_apart(d))
+    if (!is_apart(d)) {
+        open_control(d);
         return error_prefix(e, ERR_TIMEOUT, "the shards");
+    }
     d->builder->anew = true;
     return error_prefix(e, ERR_CHANGED, "the build starts over");
 }
@@ -77,6 +96,8 @@ enum err driver_begin(struct driver *d, struct error *e)
         return error_set(e, ERR_CONFLICT, "generation %" PRIu64 " does not match its source any more",
                          driver_built(d)->number);
     enum err code = builder_start(d->builder, e);
+    if (code == ERR_LOST)
+        open_control(d);
     return code == ERR_LOST ? error_prefix(e, ERR_TIMEOUT, "the log") : code;
 }
 
@@ -116,13 +137,6 @@ static bool is_read_here(struct driver *d, struct log_status *status)
         here |=
             status->generation[i].answers && status->generation[i].number == view_current(&d->view)->number;
     return here;
-}
-
-static enum err open_client(struct driver *d, struct error *e)
-{
-    const struct driver_options *o = d->o;
-    return key_client_open(&d->client, o->logs, o->nodes, o->redis_timeout_ms, o->filter, o->filter_length,
-                           e);
 }
 
 /* After a cutover a process answers from the old generation until it has the new one in memory. So wait

@@ -2,7 +2,9 @@
 #include "migrate/verify/log_input.h"
 
 #include <string.h>
+#include "shard/redis/nodes/cluster.h"
 #include "shard/resident/load.h"
+#include "shard/view/shards.h"
 
 /* --- lanes --- */
 
@@ -55,6 +57,24 @@ static void on_failed(void *arg, uint32_t shard UNUSED, enum err code, const cha
         f->code = error_set(f->e, code, "%s", why);
 }
 
+/* Shards of a cluster may have come to a node that the view accepts by way of one that it does not. So all
+ * masters must be those of the view once the shards were read, unless no slot has moved since they were. */
+static enum err check_way(struct log_input *in, const struct load *l, uint32_t moves, struct error *e)
+{
+    const struct cluster *cluster = sync_client_nodes(in->redis)->cluster;
+    bool same = true;
+    if (cluster == NULL || (in->is_checked && in->moves == cluster_moves(cluster) && !l->redirected))
+        return ERR_OK;
+    enum err code = shards_masters_are(in->redis, &in->eras, &same, e);
+    if (code == ERR_OK && !same)
+        code = error_set(e, ERR_FENCED,
+                         "the cluster has other masters than those of the view: shards may have come from "
+                         "one that lacks keys");
+    in->is_checked = code == ERR_OK;
+    in->moves = moves;
+    return code;
+}
+
 /* The lanes' entries are applied while shards are loading, so that they reach these shards, too. The shards
  * stay in this state. */
 enum err log_input_read(struct log_input *in, unsigned layer, uint32_t first, uint32_t count, struct error *e)
@@ -72,11 +92,13 @@ enum err log_input_read(struct log_input *in, unsigned layer, uint32_t first, ui
                      .count = count,
                      .failed = on_failed,
                      .arg = &failure};
+    const struct cluster *cluster = sync_client_nodes(in->redis)->cluster;
+    uint32_t moves = cluster == NULL ? 0 : cluster_moves(cluster);
     enum err code = load_begin(&l, e);
     if (code != ERR_OK)
         return code;
     load_and_wait(&l, in->redis);
-    code = failure.code;
+    code = failure.code == ERR_OK ? check_way(in, &l, moves, e) : failure.code;
     for (unsigned i = 0; i < in->lanes && code == ERR_OK; i++)
         code = read_lane(in, i, e);
     return code;

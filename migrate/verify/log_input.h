@@ -22,6 +22,8 @@ struct log_input {
     const struct generation *generation;
     struct placement placement;
     struct trusted eras; /* replication ids of the shards' nodes */
+    bool is_checked;     /* of a cluster: all masters had these ids when slots had moved so often, */
+    uint32_t moves;      /* by cluster_moves() */
     unsigned lanes;
     struct lane lane[LOG_LANES_MAX];
     struct log_position at[LOG_LANES_MAX]; /* entries up to here are in the shards, or were applied */
@@ -36,7 +38,8 @@ MUST_CHECK enum err log_input_init(struct log_input *in, struct sync_client *l, 
 /* Read the generation that @b builds, whose shards have all entries up to builder_note(). */
 MUST_CHECK enum err log_input_init_build(struct log_input *in, const struct builder *b, struct error *e);
 /* Read the shards [@first, @first + @count) of @layer, which are not in memory, into in->resident. ERR_LOST:
- * a shard is missing or incomplete. */
+ * a shard is missing or incomplete. ERR_FENCED: a node has a replication id that the view does not accept, or
+ * a master of the view is gone. */
 MUST_CHECK enum err log_input_read(struct log_input *in, unsigned layer, uint32_t first, uint32_t count,
                                    struct error *e);
 /* Give the memory of those of these shards back that are in memory. */

@@ -3,7 +3,9 @@
  *
  * Why a dump holds every key that was acknowledged before the dump began: such a key is in its layer's
  * shards when a chunk of that layer is read, or else in the lanes behind what the shards hold. From there it
- * is put into that layer (log_shards_read()). A cutover in between shows in the generation's number. */
+ * is put into that layer (log_shards_read()). A cutover in between shows in the generation's number. Which
+ * layers there are is read behind a check: where the metadata node went back to before a layer, that waits
+ * until the lanes' writers have answered, and have put the layer back. */
 #include <stdlib.h>
 #include "base/clock.h"
 #include "base/random.h"
@@ -78,8 +80,9 @@ static enum err read_run(struct admin *a, const struct dump_header *h, const str
         if (code == ERR_OK)
             code = log_shards_read(s, run->layer, run->first, run->count, out, e);
         log_shards_close(s);
-        if ((code != ERR_LOST && code != ERR_CONFLICT) || clock_mono_us() >= deadline)
-            return code == ERR_CONFLICT ? ERR_LOST : code;
+        bool is_passing = code == ERR_LOST || code == ERR_CONFLICT || code == ERR_FENCED;
+        if (!is_passing || clock_mono_us() >= deadline)
+            return is_passing ? ERR_LOST : code;
         clock_sleep_us(RETRY_US);
         code = handle_load(&a->handle, &a->view, e);
         if (code == ERR_OK &&
@@ -122,13 +125,23 @@ static bool is_of_dump(const struct admin *a, uint64_t position, struct dump_hea
     return dump_position_chunk(h, position, number);
 }
 
-enum err admin_scandump(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
+/* The header contains the number of keys; without it the loaded filter would not know that it is full. */
+static enum err count_and_load(struct admin *a, struct admin_call *call, struct error *e)
 {
     uint64_t items;
+    enum err code = admin_load_items(a, call, &items, e);
+    if (code == ERR_OK)
+        code = handle_load(&a->handle, &a->view, e);
+    if (code == ERR_OK)
+        a->view.keys[a->view.current] = items;
+    return code;
+}
+
+enum err admin_scandump(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
+{
     enum err code = admin_open(a, call, e);
-    /* The header contains the number of keys; without it the loaded filter would not know that it is full. */
     if (code == ERR_OK && call->position == 0 && call->position_given && !a->view.degraded)
-        code = admin_load_items(a, call, &items, e);
+        code = count_and_load(a, call, e);
     if (code != ERR_OK)
         return code;
     uint64_t position = (uint64_t)call->position;

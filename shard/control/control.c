@@ -211,6 +211,20 @@ static enum err miss(struct control *c, uint64_t look, struct error *e)
     return error_set(e, ERR_LOST, "the filter lost its view");
 }
 
+/* The view is of an earlier incarnation than this process has had. Where home is the only master its registry
+ * went back, too: name the later one there again. Else whoever has not had that one would believe the view.
+ */
+static void name_again(struct control *c)
+{
+    struct error ignored;
+    struct registry_said said;
+    struct handle f = {.redis = c->redis, .names = c->filter->names};
+    if (registry_look(c->redis, &f.names, &said, &ignored) == ERR_OK &&
+        said.incarnation < f.names.incarnation && registry_succeed(&f, &ignored) == ERR_OK)
+        handle_announce(&f);
+    handle_fini(&f);
+}
+
 /* *@yes: the view is of an incarnation that was replaced, as the metadata node's address leads to an older
  * server, or to an older state; treat it as if there was no view. *@again: the incarnation is the same, but
  * the view became degraded, or was loaded too early: load it again. Masters that do not answer are not
@@ -223,6 +237,8 @@ static enum err is_replaced(struct control *c, bool *yes, bool *again, struct er
     uint64_t history = c->view->history_count == 0 ? 0 : c->view->history[0];
     *again = false;
     *yes = f->names.incarnation > c->view->incarnation;
+    if (*yes)
+        name_again(c);
     if (*yes || (c->vouched && history == c->vouched_history))
         return ERR_OK;
     code = registry_look(c->redis, &f->names, &said, e);
@@ -446,6 +462,18 @@ static enum err take_over_later(struct control *c, struct error *e)
     return is_same && h != NULL ? control_take_over(c, h, e) : ERR_FENCED;
 }
 
+/* A block was read by the view that is there now, and its shard has a later token. The request that met it
+ * tries again: so this is met again, unless the view was loaded before. */
+static enum err meet_later(struct control *c, struct error *e)
+{
+    const struct held *h = control_held_of(c, c->view->current);
+    uint32_t view = atomic_exchange(&c->filter->later, 0);
+    if (view == 0 || h == NULL || view != resident_view(h->resident))
+        return ERR_OK;
+    log_filter_changed(c->filter);
+    return error_set(e, ERR_FENCED, "a shard whose block was read has a later token than the view");
+}
+
 /* Shards that cannot be loaded do not keep others from being folded. */
 static enum err tend(struct control *c, bool *soon, struct error *e)
 {
@@ -458,6 +486,7 @@ static enum err tend(struct control *c, bool *soon, struct error *e)
     bool goes_on = code == ERR_OK;
     if (goes_on) {
         code = control_follow_generations(c, soon, e);
+        code = code == ERR_OK ? meet_later(c, e) : code;
         goes_on = code == ERR_OK || control_is_of_shards(code);
     }
     if (code == ERR_FENCED && c->folds)

@@ -109,7 +109,7 @@ static enum err make_shards(struct builder *b, uint64_t *later, struct error *e)
 /* Check that all nodes of the shards are in an era that the view had at S0: so they have all that was
  * acknowledged. And their addresses may lead to other servers for a while: what is written there meanwhile is
  * lost when they lead back, and would be met if they led there again. */
-static enum err check_eras(struct builder *b, struct error *e)
+static enum err check_nodes(struct builder *b, struct error *e)
 {
     struct trusted now;
     enum err code = shards_eras(b->fold.redis, b->fold.names, &b->shape, &now, e);
@@ -119,6 +119,15 @@ static enum err check_eras(struct builder *b, struct error *e)
                              "a node of the shards is in another era than the view when the build began");
     if (code == ERR_OK && now.count < b->shape.node_count)
         code = error_set(e, ERR_LOST, "the addresses of two nodes of the shards lead to one server");
+    return code;
+}
+
+static enum err check_eras(struct builder *b, struct error *e)
+{
+    bool are = true, is_cluster = sync_client_nodes(b->fold.redis)->cluster != NULL;
+    enum err code = is_cluster ? shards_masters_are(b->fold.redis, &b->eras, &are, e) : check_nodes(b, e);
+    if (code == ERR_OK && !are)
+        code = error_set(e, ERR_LOST, "the cluster has other masters than the view when the build began");
     b->anew |= code == ERR_LOST;
     return code;
 }

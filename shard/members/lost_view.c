@@ -161,7 +161,7 @@ static enum err check_view(struct sync_client *l, const struct names *names, con
 }
 
 /* No shard is missing: say so in the view. */
-static enum err say_accepted(struct fold *f, const struct log_lost *lost, struct error *e)
+static enum err say_accepted(struct fold *f, const struct log_lost *lost, uint64_t version, struct error *e)
 {
     char text[LOG_LOST_TEXT_MAX] = "";
     struct script_call c = begin(embedded_lost_accept, f->names, f->generation);
@@ -170,6 +170,7 @@ static enum err say_accepted(struct fold *f, const struct log_lost *lost, struct
         log_lost_text(lost, text);
     script_text(&c, text);
     fold_add_token(f, &c);
+    script_number(&c, version);
     return run(&c, f->redis, f->names, 1, &result, e);
 }
 
@@ -225,7 +226,7 @@ static enum err accept_once(struct sync_client *l, const struct names *names, st
     struct lost_work w = {.fold = &fold, .named = named};
     code = make_empty(&w, v, made, e);
     if (code == ERR_OK)
-        code = say_accepted(&fold, named, e);
+        code = say_accepted(&fold, named, v->version, e);
     if (code == ERR_OK)
         log_view_notify(l, &own);
     return code;

@@ -193,6 +193,8 @@ static void on_blocks(void *arg, const struct block_result *result)
     } else if (result->code == ERR_LOST ||
                result->code == ERR_FENCED) { /* wait for the control; keep the text */
         (void)snprintf(q->text, sizeof(q->text), "%s", result->text);
+        if (result->later != 0)
+            atomic_store(&q->filter->later, result->later);
         leave(q);
         key_request_release(q);
         log_filter_look(q->filter);

@@ -56,6 +56,7 @@ struct log_filter {
     _Atomic bool is_closed;    /* `state` for readers without the lock */
     _Atomic bool wants_writer; /* an add waits for the registration */
     _Atomic bool wants_look;   /* the view is to be loaded */
+    _Atomic uint32_t later;    /* a block's shard has a later writer than the view of this number */
     _Atomic unsigned waiting;  /* adds that found no room: others queue behind them */
     _Atomic size_t
         own_share; /* bytes of a lane's own entries from which on adds wait for a fold; 0: not known yet */

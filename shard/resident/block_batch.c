@@ -369,7 +369,10 @@ static void settle(struct block_read *r, const struct batch *b)
     else if (b->is_answered && b->is_told && (!accepts(r, b->era) || some_slot_moved(r, b)))
         finish_other_era(r, b);
     else if (b->code != ERR_OK)
-        block_read_finish(r, &(struct block_result){.code = b->code, .at = b->at, .text = b->why.text});
+        block_read_finish(r, &(struct block_result){.code = b->code,
+                                                    .later = b->code == ERR_FENCED ? r->source.view : 0,
+                                                    .at = b->at,
+                                                    .text = b->why.text});
     else
         take_all(r, b);
 }

@@ -44,6 +44,7 @@ struct block_source {
 struct block_result {
     enum err code;
     bool is_other_era;
+    uint32_t later; /* a shard has a later writer than the view of this number (resident_view()); 0: none */
     struct block_at at; /* the block that caused the error */
     const char *text;   /* valid during the call */
 };

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/info.h"
 #include "shard/filter/block.h"
+#include "shard/redis/wire/replication.h"
 #include "shard/redis/script_call.h"
 
 extern const char embedded_shard_make[], embedded_shard_unmake[];
@@ -281,6 +282,22 @@ enum err shards_eras_asked(struct sync_client *l, struct trusted *out, struct er
     out->count = 0;
     for (unsigned i = 0, asked = sync_client_asked(l); i < asked && code == ERR_OK; i++)
         code = add_era(l, sync_client_master(l, i), out, e);
+    return code;
+}
+
+enum err shards_masters_are(struct sync_client *l, const struct trusted *eras, bool *are, struct error *e)
+{
+    SCOPED(replications_fini) struct replications now = {0};
+    enum err code = sync_client_replications(l, NULL, &now, e);
+    *are = code == ERR_OK;
+    for (unsigned i = 0; i < now.count && code == ERR_OK; i++) {
+        const struct replication *one = &now.one[i];
+        if (one->has_slots && one->id == 0)
+            return error_set(e, ERR_UNREACHABLE, "Redis node %s does not answer, or is no master", one->node);
+        *are &= !one->has_slots || trusted_contains(eras, one->id);
+    }
+    for (unsigned i = 0; i < eras->count; i++)
+        *are &= replications_of_id(&now, eras->id[i]) != NULL;
     return code;
 }
 

@@ -69,6 +69,12 @@ MUST_CHECK enum err shards_eras(struct sync_client *l, const struct names *names
  * which masters there are; so those that were written to need not be those that shards_eras() finds. Nothing
  * with a list of nodes. Errors as above. */
 MUST_CHECK enum err shards_eras_asked(struct sync_client *l, struct trusted *out, struct error *e);
+/* In a cluster: whether all masters with slots have ids of @eras, and all of @eras are there, also without
+ * slots. One that is gone may have lost what was written to it, and given its slots to others before. Errors
+ * as above.
+ */
+MUST_CHECK enum err shards_masters_are(struct sync_client *l, const struct trusted *eras, bool *are,
+                                       struct error *e);
 /* True if both hold the same ids. */
 bool shards_eras_equal(const struct trusted *a, const struct trusted *b);
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "migrate/verify/log_input.h"
 #include "shard/generations/grow.h"
 #include "shard/redis/nodes/cluster.h"
 #include "shard/request/log_filter_state.h"
@@ -133,6 +134,27 @@ static void test_a_shard_that_came_by_way_of_another_server__is_not_taken_for_wh
     solo_close(&s);
 }
 
+/* A dump, or a comparison, reads the shard by the view that accepts its master of now. */
+static void test_a_dump__does_not_take_such_a_shard(void **state)
+{
+    struct error e = {""};
+    struct log_input in;
+    (void)state;
+    name_filter();
+    adds_key();
+    must(log_view_load(at.link, &at.names, at.view, &e), e);
+    at.names.incarnation = at.view->incarnation;
+    must(log_input_init(&in, at.link, &at.names, at.view, at.view->current, &e), e);
+    must(log_input_read(&in, LATER, 0, 1, &e), e); /* all masters are those of the view */
+    log_input_drop(&in, LATER, 0, 1);
+    loses_and_moves();
+    assert_int_equal(log_input_read(&in, LATER, 0, 1, &e), ERR_FENCED);
+    log_input_fini(&in);
+    must(log_input_init(&in, at.link, &at.names, at.view, at.view->current, &e), e);
+    assert_int_equal(log_input_read(&in, LATER, 0, 1, &e), ERR_FENCED);
+    log_input_fini(&in);
+}
+
 /* Blocks of a slot count only behind a look that begins behind its move. */
 static void test_a_slot_that_moves_behind_the_asking__is_not_covered_by_that_look(void **state)
 {
@@ -158,6 +180,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_shard_that_came_by_way_of_another_server__is_not_taken_for_whole),
+        cmocka_unit_test(test_a_dump__does_not_take_such_a_shard),
         cmocka_unit_test(test_a_slot_that_moves_behind_the_asking__is_not_covered_by_that_look),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "shard/members/lost.h"
 
-enum { SHARD = 1, KILLED_MS = 300 };
+enum { SHARD = 1, KILLED_MS = 300, LATE_US = 50 * 1000 };
 
 static struct life w;
 
@@ -177,11 +178,48 @@ static void test_accept__under_an_earlier_token_accepts_no_later_loss(void **sta
     }
 }
 
+/* Somebody was removed who did not answer a roll call: as remove_degraded.lua does. */
+static void loses_more(void)
+{
+    struct error e = {""};
+    struct key_name key;
+    unsigned home = sync_client_home(w.link, &w.names);
+    names_filter_key(&w.names, "view", &key);
+    must(sync_client_command(w.link, home, NULL, &e, "HSET %b degraded 1", key.text, key.length), e);
+    must(sync_client_command(w.link, home, NULL, &e, "HINCRBY %b version 1", key.text, key.length), e);
+}
+
+/* The operator was told an error, and did not accept again. */
+static void test_accept__that_is_executed_late_accepts_no_later_loss(void **state)
+{
+    struct error e = {""};
+    bool held = true;
+    (void)state;
+    for (uint64_t n = 1; held; n++) {
+        begin();
+        struct sync_client *l = sync_client_new(&w.nodes, KILLED_MS, "twinbloom-job");
+        proxy_count(w.proxy, "", n, PROXY_BEFORE);
+        enum err code = accept_loss(&w, l, &e);
+        held = proxy_is_held(w.proxy);
+        sync_client_free(l);
+        must(log_view_load(w.link, &w.names, &w.view, &e), e);
+        if (held && code != ERR_OK && w.view.degraded)
+            loses_more();
+        bool is_told = code == ERR_OK;
+        proxy_release(w.proxy, true);
+        clock_sleep_us(LATE_US);
+        must(log_view_load(w.link, &w.names, &w.view, &e), e);
+        assert_true(is_told || w.view.degraded);
+        life_end(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accept__again_after_it_was_killed),
         cmocka_unit_test(test_accept__by_one_that_wakes_makes_nothing_up),
+        cmocka_unit_test(test_accept__that_is_executed_late_accepts_no_later_loss),
         cmocka_unit_test(test_accept__under_an_earlier_token_accepts_no_later_loss),
     };
     return cmocka_run_group_tests_name("accepting a loss, two nodes", tests, start, stop);

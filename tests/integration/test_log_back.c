@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "shard/generations/grow.h"
 #include "shard/members/lost.h"
+#include "shard/request/log_filter_state.h"
 #include "shard/resident/header.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/client.h"
@@ -515,6 +516,49 @@ static void test_home_goes_back_beside_a_foreign_key__nobody_waits_for_it(void *
     assert_false(view->degraded);
 }
 
+static void wait_until_there(const struct key_name *key)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    for (; !is_there(key); clock_sleep_us(5000))
+        if (clock_mono_us() > until)
+            fail_msg("the shard is not made again: %s", member[0].last.text);
+}
+
+/* A shard has the token under which it was made again, and the view has none that is as late. Nothing is to
+ * be folded, so no folder draws a later one. */
+static void test_home_goes_back_behind_a_token__who_reads_blocks_finds_a_later_one(void **state)
+{
+    struct error e = {""};
+    struct client shards;
+    struct key_name key;
+    (void)state;
+    struct log_member *folder = opens(UINT64_MAX, true);
+    assert_int_equal(log_member_added(folder, 0, BATCH), BATCH);
+    wait_until_folded();
+    must(client_save(&client, &e), e);
+    names.incarnation = view->incarnation;
+    must(client_open(&shards, data.port, REPLY_MS, &e), e);
+    for (unsigned i = 0; i < view->slot[1].shape.layers[0].geometry.shards; i++) {
+        names_log_shard(&names, (struct shard_id){1, 0, i}, &key);
+        freeReplyObject(client_command(&shards, "DEL %b", key.text, key.length));
+    }
+    client_close(&shards);
+    log_member_pause(folder);
+    log_set_folding(folder->control, false);
+    log_member_go_on(folder);
+    log_filter_lost(folder->filter, &(struct log_lost){.generation = 1});
+    folder->filter->wake(folder->filter->wake_arg);
+    wait_until_there(&key);
+    while (stored()->lost.generation != 0)
+        clock_sleep_us(5000);
+    log_member_abandon(folder);
+    opened--;
+    two_nodes_go_back(&two);
+    (void)opens(0, true);
+    has_all(BATCH);
+    assert_int_equal(log_member_added(&member[0], BATCH, BATCH), BATCH);
+}
+
 #define BACK_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -529,6 +573,7 @@ int main(void)
         BACK_TEST(test_home_goes_back_beside_a_foreign_key__nobody_waits_for_it),
         BACK_TEST(test_home_goes_back_behind_the_token_of_a_layer__its_shards_are_made_again),
         BACK_TEST(test_a_shard_that_was_made_before_its_layer__is_made_again),
+        BACK_TEST(test_home_goes_back_behind_a_token__who_reads_blocks_finds_a_later_one),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
