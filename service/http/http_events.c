@@ -60,9 +60,9 @@ struct http_events {
     struct event *turn; /* fires every TURN_MS while there are streams, else every 10 s */
     bool query;         /* the admin thread is looking */
     bool hurry;
-    bool before;                         /* the look under way began before the states were cleared */
-    uint64_t cursor, looked_us, cost_us; /* looked_us: when the last look ended; cost_us: how long it took */
-    struct buffer traffic;               /* the event "traffic" of the last look */
+    struct statuses found;       /* by a look; used by the admin thread during a query */
+    uint64_t looked_us, cost_us; /* when the last look ended, and how long it took */
+    struct buffer traffic;       /* the event "traffic" of the last look */
 };
 
 /* --- streams --- */
@@ -90,20 +90,19 @@ static void pump(struct http_events *ev, struct stream *s)
     const struct config_user *u =
         s->r->connection == NULL ? NULL : users_find(ev->http->config, s->r->user, strlen(s->r->user));
     SCOPED(buffer_fini) struct buffer out = {0};
-    struct http_state *e;
+    size_t i;
     if (u == NULL || pending_of(s) > PENDING_MAX / 2)
         return;
-    TAILQ_FOREACH(e, &ev->states.list, link)
-    {
-        if (e->version <= s->sent)
+    for (i = 0; i < ev->states.of.count && out.length <= PENDING_MAX / 2; i++) {
+        const struct status *one = &ev->states.of.of[i];
+        if (one->version <= s->sent)
             continue;
-        if (out.length > PENDING_MAX / 2)
-            break;
-        if (http_state_may_be_seen(e, u))
-            buffer_append(&out, e->frame.data, e->frame.length);
-        s->sent = e->version;
+        if (http_state_may_be_seen(one, u))
+            http_state_put(one, &out);
+        s->sent = one->version;
     }
-    if (e == NULL && (s->ticked != ev->looked_us || is_silent(s))) { /* the stream has every entry */
+    if (i == ev->states.of.count &&
+        (s->ticked != ev->looked_us || is_silent(s))) { /* the stream has every entry */
         if (s->ticked != ev->looked_us && !buffer_failed(&ev->traffic))
             buffer_append(&out, ev->traffic.data, ev->traffic.length);
         s->ticked = ev->looked_us;
@@ -144,7 +143,7 @@ static void end_stream(struct http_events *ev, struct stream *s, const char *why
 static bool is_due(const struct http_events *ev)
 {
     uint64_t since_us = clock_mono_us() - ev->looked_us;
-    uint64_t wanted_us = http_states_busy(&ev->states) ? BUSY_MS * 1000 : QUIET_MS * 1000;
+    uint64_t wanted_us = ev->states.busy ? BUSY_MS * 1000 : QUIET_MS * 1000;
     if (ev->count == 0)
         wanted_us = FILLS_FINE_S * 1000 * 1000;
     if (ev->hurry && wanted_us > HURRY_MS * 1000)
@@ -176,12 +175,12 @@ static void take_answer(struct http_events *ev, const struct admin_call *call)
     uint64_t now = clock_mono_us();
     ev->cost_us = now - ev->looked_us;
     ev->looked_us = now;
-    ev->cursor = ev->before ? 0 : call->cursor;
     ev->states.error = call->status != ERR_OK ? call->error : (struct error){.text = ""};
     if (ev->count > 0)
         note_traffic(ev);
     if (ev->count > 0 && (call->flags & WATCHING_STATUS) != 0)
-        http_states_take(&ev->states, call, !ev->before);
+        http_states_take(&ev->states, &ev->found, call->status == ERR_OK);
+    statuses_fini(&ev->found);
 }
 
 static void schedule(struct http_events *ev);
@@ -197,10 +196,10 @@ static void on_answer(void *arg)
         LIST_FOREACH(s, &ev->streams, link)
         pump(ev, s);
         /* Entries of filters that are gone are kept until all streams have been sent them. */
-        uint64_t told = ev->states.version;
+        uint64_t told = ev->states.of.version;
         LIST_FOREACH(s, &ev->streams, link)
         told = s->sent < told ? s->sent : told;
-        http_states_told(&ev->states, told);
+        statuses_forget_gone(&ev->states.of, told);
     }
     admin_call_free(call);
 }
@@ -223,13 +222,12 @@ static void look(struct http_events *ev)
     if (call == NULL)
         return;
     call->asker = ev;
+    call->subject = &ev->found;
     call->protocol = REPLY_JSON;
-    call->cursor = ev->cursor;
     if (ev->count > 0)
         call->flags = WATCHING_STATUS | (is_anybody_restricted(ev) ? WATCHING_RESTRICTED : 0u);
     ev->query = true;
     ev->hurry = false;
-    ev->before = false;
     ev->looked_us = clock_mono_us(); /* when the look begins; its end replaces this time */
     admin_post(ev->http->o.admin, call, ev->http->mailbox, on_answer);
 }
@@ -308,11 +306,8 @@ static void begin(struct http_events *ev, struct http_request *r, struct stream 
 {
     *s = (struct stream){.r = http_request_hold(r)};
     (void)event_del(r->deadline);
-    if (ev->count == 0) { /* the first stream starts a look at all filters from the first one on */
+    if (ev->count == 0)
         http_states_clear(&ev->states);
-        ev->cursor = 0;
-        ev->before = ev->query;
-    }
     LIST_INSERT_HEAD(&ev->streams, s, link);
     ev->count++;
     prepare_connection(ev->http, r);
@@ -357,8 +352,6 @@ enum err http_events_init(struct http *h, struct error *e)
 {
     struct http_events *ev = calloc(1, sizeof(*ev));
     h->events = ev;
-    if (ev != NULL)
-        http_states_init(&ev->states);
     if (ev == NULL || (ev->turn = event_new(h->base, -1, EV_PERSIST, on_turn, ev)) == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     ev->http = h;
@@ -405,6 +398,7 @@ void http_events_fini(struct http *h)
     if (ev == NULL)
         return;
     http_states_clear(&ev->states);
+    statuses_fini(&ev->found);
     buffer_fini(&ev->traffic);
     loop_event_free(ev->turn);
     free(ev);
