@@ -135,8 +135,11 @@ static void test_statuses__that_a_round_does_not_name_are_kept_or_gone(void **st
     assert_int_equal(s.version, 2);
     statuses_forget_gone(&s, s.version); /* of whom nobody was told anything */
     assert_int_equal(s.count, 3);
+    add(&now, STATUS_OF_FILTER, "b", STATUS_GONE); /* nor of this one */
     statuses_take(&s, &now, UNNAMED_KEEP);
     assert_int_equal(s.version, 2);
+    assert_int_equal(s.count, 3);
+    statuses_forget_gone(&s, 0);
     assert_int_equal(s.count, 2);
     is(&s, "a", STATUS_SAID, "x");
     is(&s, "nodes", STATUS_SAID, "x");
