@@ -234,7 +234,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
                                                    : "not built");
         known = true;
         items = view_fields(f, a, &a->view);
-        admin_note_sample(a, name, length, items);
+        admin_note_sample(a->threads, &a->view, name, length);
         field_bool(f, "degraded", degraded);
         admin_log_fields(f, a, name, length, &note, degraded);
         field_text(f, "mutex_owner", mutex.value);
@@ -280,7 +280,7 @@ enum err admin_status_one(struct admin *a, struct reply *r, const char *name, si
 /* --- many filters --- */
 
 /* The job is asked for as admin_job_fields() does: another text costs time only. */
-void admin_ask_ahead(struct admin *a, unsigned user, const char *name, size_t length, bool status)
+void admin_status_ask_ahead(struct admin *a, unsigned user, const char *name, size_t length)
 {
     static const char *const more[][2] = {{"job", "HGETALL %b"}, {"tail", follower_command}};
     struct names names;
@@ -288,8 +288,6 @@ void admin_ask_ahead(struct admin *a, unsigned user, const char *name, size_t le
     if (names_init(&names, a->config->prefix, name, length, NULL) != ERR_OK)
         return;
     log_view_ask_ahead(a->redis, user, &names);
-    if (!status)
-        return;
     mutex_ask_ahead(a->redis, user, &names);
     lease_ask_ahead(a->redis, user, &names);
     bool has_source = config_find(a->config, name, length) != NULL;
@@ -309,7 +307,7 @@ struct status_list {
 static void ask_for(void *arg, size_t i, unsigned user)
 {
     const struct status_list *l = arg;
-    admin_ask_ahead(l->a, user, l->name[i].at, l->name[i].length, true);
+    admin_status_ask_ahead(l->a, user, l->name[i].at, l->name[i].length);
 }
 
 static bool put_status(void *arg, size_t i)

@@ -22,7 +22,7 @@ static void ask_for(void *arg, size_t n, unsigned user)
 {
     const struct round *r = arg;
     const struct status *one = statuses_next(r->of, n);
-    admin_ask_ahead(r->a, user, one->name, one->length, r->look != NULL);
+    admin_status_ask_ahead(r->a, user, one->name, one->length);
 }
 
 static bool look_at(void *arg, size_t n)
@@ -31,10 +31,7 @@ static bool look_at(void *arg, size_t n)
     struct status *one = statuses_next(r->of, n);
     if (n > 0 && (clock_mono_us() >= r->deadline_us || atomic_load(&r->a->service->stop)))
         return false;
-    if (r->look != NULL)
-        one->is = r->look(r->a, one);
-    else
-        admin_sample(r->a, one->name, one->length);
+    one->is = r->look(r->a, one);
     r->answered |= one->is != STATUS_UNREACHABLE;
     r->asked++;
     return true;
@@ -86,11 +83,8 @@ static void take_list(struct admin *a, struct statuses *s, enum status_of of, ad
 enum err admin_watching(struct admin *a, struct admin_call *call, struct reply *r UNUSED, struct error *e)
 {
     struct statuses *s = call->subject;
-    bool samples = (call->flags & WATCHING_STATUS) == 0;
     uint64_t deadline_us = clock_mono_us() + (uint64_t)WATCHING_BUDGET_MS * 1000;
-    enum err code = admin_look_at_all(a, s, samples ? NULL : look, SIZE_MAX, deadline_us, e);
-    if (samples)
-        return code;
+    enum err code = admin_look_at_all(a, s, look, SIZE_MAX, deadline_us, e);
     take_list(a, s, STATUS_OF_NODES, admin_nodes);
     if (code == ERR_OK)
         take_list(a, s, STATUS_OF_COORDINATORS, admin_coordinators);

@@ -13,6 +13,7 @@
 #include "service/control/controller_internal.h"
 #include "service/jobs/runner.h"
 #include "service/jobs/followers.h"
+#include "service/meter/fills.h"
 #include "service/filters/filter_states.h"
 #include "shard/redis/ahead.h"
 #include "shard/view/registry.h"
@@ -193,6 +194,17 @@ static void note_served(struct controller *k, struct filter_state *w)
     filter_state_found(w, k->view.incarnation, k->view.epoch);
 }
 
+/* Take a sample of the fill, for the dashboard. */
+static void note_fill(struct controller *k, struct filter_state *w)
+{
+    uint64_t now = clock_mono_us();
+    if (k->config->http[0] == '\0' ||
+        (w->sampled_at != 0 && now - w->sampled_at < FILLS_FINE_S * UINT64_C(1000000)))
+        return;
+    w->sampled_at = now;
+    admin_note_sample(k->o->admin, &k->view, w->name, w->length);
+}
+
 /* There is no view. True while this process remembers the filter: until its control has confirmed the
  * deletion, the list of members says so. */
 static bool is_remembered(struct controller *k, const struct filter_state *w)
@@ -254,6 +266,7 @@ static enum err look_at(struct controller *k, struct filter_state *w, const stru
         note_served(k, w);
         tell_lost(k, w);
         note_degraded(k, w);
+        note_fill(k, w);
     } else if (code != ERR_NOT_FOUND) {
         note_problem(w, e->text);
     }

@@ -71,6 +71,7 @@ struct filter_state {
     bool checked;         /* the source's table and columns were valid */
     time_t schedule_from;
     uint64_t made_at, started_at, dropped_at; /* see controller_is_rate_limited() */
+    uint64_t sampled_at;                      /* of its fill, monotonic us; 0: never */
     struct window_growth growth;
     uint64_t source, schedule; /* hash of the configuration; see controller_follow() */
     struct filter_note note;   /* the controller's */

@@ -7,8 +7,7 @@
  * at most PENDING_MAX at a time, and misses states that changed again meanwhile; a client that takes nothing
  * for PATIENCE_MS is cut off), a client disconnects (noticed at the next turn), its user loses the right to
  * read or the daemon ends (the stream ends), Redis is unreachable (the entries stay, and the event "tick"
- * gives the error). Without streams there are no entries, and a look only takes a sample of each filter every
- * FILLS_FINE_S. */
+ * gives the error). Without streams there are no entries and no looks. */
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -21,7 +20,6 @@
 #include "base/log.h"
 #include "service/admin/admin_watching.h"
 #include "service/http/http_internal.h"
-#include "service/meter/fills.h"
 #include "service/http/http_states.h"
 #include "service/meter/meter.h"
 #include "service/keys/loop.h"
@@ -57,7 +55,7 @@ struct http_events {
     struct http_states states;
     struct stream_list streams;
     unsigned count;
-    struct event *turn; /* fires every TURN_MS while there are streams, else every 10 s */
+    struct event *turn; /* fires every TURN_MS while there are streams */
     bool query;         /* the admin thread is looking */
     bool hurry;
     struct statuses found;       /* by a look; used by the admin thread during a query */
@@ -144,8 +142,6 @@ static bool is_due(const struct http_events *ev)
 {
     uint64_t since_us = clock_mono_us() - ev->looked_us;
     uint64_t wanted_us = ev->states.busy ? BUSY_MS * 1000 : QUIET_MS * 1000;
-    if (ev->count == 0)
-        wanted_us = FILLS_FINE_S * 1000 * 1000;
     if (ev->hurry && wanted_us > HURRY_MS * 1000)
         wanted_us = HURRY_MS * 1000;
     if (wanted_us < COST_FACTOR * ev->cost_us)
@@ -176,11 +172,8 @@ static void take_answer(struct http_events *ev, const struct admin_call *call)
     ev->cost_us = now - ev->looked_us;
     ev->looked_us = now;
     ev->states.error = call->status != ERR_OK ? call->error : (struct error){.text = ""};
-    if (ev->count > 0)
-        note_traffic(ev);
-    if (ev->count > 0 && (call->flags & WATCHING_STATUS) != 0)
-        http_states_take(&ev->states, &ev->found, call->status == ERR_OK);
-    statuses_fini(&ev->found);
+    note_traffic(ev);
+    http_states_take(&ev->states, &ev->found, call->status == ERR_OK);
 }
 
 static void schedule(struct http_events *ev);
@@ -191,7 +184,7 @@ static void on_answer(void *arg)
     struct http_events *ev = call->asker;
     struct stream *s;
     ev->query = false;
-    if (!ev->http->stopped) {
+    if (!ev->http->stopped && ev->count > 0) {
         take_answer(ev, call);
         LIST_FOREACH(s, &ev->streams, link)
         pump(ev, s);
@@ -201,6 +194,7 @@ static void on_answer(void *arg)
         told = s->sent < told ? s->sent : told;
         statuses_forget_gone(&ev->states.of, told);
     }
+    statuses_fini(&ev->found); /* if nobody listens any more */
     admin_call_free(call);
 }
 
@@ -224,8 +218,7 @@ static void look(struct http_events *ev)
     call->asker = ev;
     call->subject = &ev->found;
     call->protocol = REPLY_JSON;
-    if (ev->count > 0)
-        call->flags = WATCHING_STATUS | (is_anybody_restricted(ev) ? WATCHING_RESTRICTED : 0u);
+    call->flags = is_anybody_restricted(ev) ? WATCHING_RESTRICTED : 0;
     ev->query = true;
     ev->hurry = false;
     ev->looked_us = clock_mono_us(); /* when the look begins; its end replaces this time */
@@ -273,8 +266,10 @@ static void on_turn(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
         next = LIST_NEXT(s, link);
         look_after(ev, s, clock_mono_us());
     }
-    if (ev->count == 0)
+    if (ev->count == 0) {
         http_states_clear(&ev->states);
+        return;
+    }
     if (is_due(ev) && !ev->http->draining)
         look(ev);
     schedule(ev);
@@ -282,7 +277,7 @@ static void on_turn(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 
 static void schedule(struct http_events *ev)
 {
-    unsigned ms = ev->count == 0 ? FILLS_FINE_S * 1000 : ev->hurry ? HURRY_MS : TURN_MS;
+    unsigned ms = ev->hurry ? HURRY_MS : TURN_MS;
     const struct timeval next = {ms / 1000, ms % 1000 * 1000};
     (void)evtimer_add(ev->turn, &next);
 }
@@ -352,11 +347,10 @@ enum err http_events_init(struct http *h, struct error *e)
 {
     struct http_events *ev = calloc(1, sizeof(*ev));
     h->events = ev;
-    if (ev == NULL || (ev->turn = event_new(h->base, -1, EV_PERSIST, on_turn, ev)) == NULL)
+    if (ev == NULL || (ev->turn = evtimer_new(h->base, on_turn, ev)) == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     ev->http = h;
     LIST_INIT(&ev->streams);
-    schedule(ev);
     return ERR_OK;
 }
 
