@@ -5,8 +5,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
-enum { FORGET_S = 24 * 3600 };
+enum { FORGET_S = 24 * 3600, CHAINS = 1024 };
 
 /* The last entries of an array that is written in a circle. */
 struct ring {
@@ -25,8 +26,9 @@ struct sampled {
 
 struct fills {
     pthread_mutex_t lock;
-    struct sampled *filters;
+    struct sampled *chain[CHAINS];
     unsigned count;
+    uint32_t forgot_s; /* when old ones were last looked for */
 };
 
 struct fills *fills_new(void)
@@ -41,10 +43,11 @@ void fills_free(struct fills *s)
 {
     if (s == NULL)
         return;
-    for (struct sampled *one = s->filters, *next; one != NULL; one = next) {
-        next = one->link;
-        free(one);
-    }
+    for (size_t i = 0; i < CHAINS; i++)
+        for (struct sampled *one = s->chain[i], *next; one != NULL; one = next) {
+            next = one->link;
+            free(one);
+        }
     (void)pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -71,17 +74,22 @@ static uint32_t newest(const struct ring *r)
 
 /* --- filters --- */
 
-static struct sampled *find(struct fills *s, const char *name, size_t length)
+static struct sampled **chain_of(struct fills *s, const char *name, size_t length)
 {
-    for (struct sampled *one = s->filters; one != NULL; one = one->link)
-        if (one->length == length && memcmp(one->name, name, length) == 0)
-            return one;
-    return NULL;
+    return &s->chain[XXH3_64bits(name, length) % CHAINS];
 }
 
-static void forget_old(struct fills *s, uint32_t now_s)
+static struct sampled *find(struct fills *s, const char *name, size_t length)
 {
-    struct sampled **link = &s->filters, *one;
+    struct sampled *one = *chain_of(s, name, length);
+    while (one != NULL && (one->length != length || memcmp(one->name, name, length) != 0))
+        one = one->link;
+    return one;
+}
+
+static void forget_old(struct fills *s, struct sampled **link, uint32_t now_s)
+{
+    struct sampled *one;
     while ((one = *link) != NULL) {
         uint32_t last = newest(&one->fine);
         if (last > now_s || now_s - last <= FORGET_S) {
@@ -96,8 +104,11 @@ static void forget_old(struct fills *s, uint32_t now_s)
 
 static struct sampled *make(struct fills *s, const char *name, size_t length, uint32_t now_s)
 {
-    if (s->count >= FILLS_FILTERS_MAX)
-        forget_old(s, now_s);
+    bool looks = s->count >= FILLS_FILTERS_MAX && now_s - s->forgot_s >= FILLS_FINE_S;
+    for (size_t i = 0; i < CHAINS && looks; i++)
+        forget_old(s, &s->chain[i], now_s);
+    if (looks)
+        s->forgot_s = now_s;
     struct sampled *one = s->count >= FILLS_FILTERS_MAX ? NULL : calloc(1, sizeof(*one) + length);
     if (one == NULL)
         return NULL;
@@ -105,8 +116,9 @@ static struct sampled *make(struct fills *s, const char *name, size_t length, ui
     one->length = length;
     one->fine = (struct ring){.array = one->fine_ones, .size = FILLS_FINE};
     one->coarse = (struct ring){.array = one->coarse_ones, .size = FILLS_COARSE};
-    one->link = s->filters;
-    s->filters = one;
+    struct sampled **chain = chain_of(s, name, length);
+    one->link = *chain;
+    *chain = one;
     s->count++;
     return one;
 }
