@@ -4,9 +4,9 @@
 #include "base/clock.h"
 #include "service/admin/admin.h"
 #include "service/protocol/field.h"
-#include "service/meter/fills.h"
+#include "service/filters/filter_states.h"
 
-void admin_note_sample(struct admin_threads *t, const struct view *v, const char *name, size_t length)
+void admin_note_sample(struct service *s, const struct view *v, const char *name, size_t length)
 {
     const struct generation *g = view_current(v);
     const uint64_t items = v->keys[v->current];
@@ -15,15 +15,15 @@ void admin_note_sample(struct admin_threads *t, const struct view *v, const char
                        .items = items,
                        .capacity = g->capacity,
                        .generation = (uint32_t)g->number};
-    traffic_of_filter(&t->service->meters, name, length, &one.keys);
-    fills_note(t->fills, name, length, v->incarnation, &one);
+    traffic_of_filter(&s->meters, name, length, &one.keys);
+    filter_states_sample(s->watch, name, length, v->incarnation, &one);
 }
 
 enum err admin_samples(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     struct fill kept[FILLS_MAX];
     struct fields f;
-    size_t count = fills_read(a->threads->fills, call->filter, call->filter_length, kept);
+    size_t count = filter_states_samples(a->service->watch, call->filter, call->filter_length, kept);
     bool known = count > 0 || config_find(a->config, call->filter, call->filter_length) != NULL;
     enum err code = known ? ERR_OK : admin_open(a, call, e);
     if (code != ERR_OK)

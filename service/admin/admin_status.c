@@ -234,7 +234,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
                                                    : "not built");
         known = true;
         items = view_fields(f, a, &a->view);
-        admin_note_sample(a->threads, &a->view, name, length);
+        admin_note_sample(a->service, &a->view, name, length);
         field_bool(f, "degraded", degraded);
         admin_log_fields(f, a, name, length, &note, degraded);
         field_text(f, "mutex_owner", mutex.value);

@@ -13,7 +13,6 @@
 #include "service/control/controller_internal.h"
 #include "service/jobs/runner.h"
 #include "service/jobs/followers.h"
-#include "service/meter/fills.h"
 #include "service/filters/filter_states.h"
 #include "shard/redis/ahead.h"
 #include "shard/view/registry.h"
@@ -202,7 +201,7 @@ static void note_fill(struct controller *k, struct filter_state *w)
         (w->sampled_at != 0 && now - w->sampled_at < FILLS_FINE_S * UINT64_C(1000000)))
         return;
     w->sampled_at = now;
-    admin_note_sample(k->o->admin, &k->view, w->name, w->length);
+    admin_note_sample(k->service, &k->view, w->name, w->length);
 }
 
 /* There is no view. True while this process remembers the filter: until its control has confirmed the
