@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "service/config/users.h"
 #include "service/filters/filter_states.h"
-#include "service/meter/fills.h"
 #include "shard/view/registry.h"
 #include "shard/control/key_client.h"
 
@@ -136,13 +135,11 @@ void admin_names_free(struct filter_names *n)
 enum err admin_threads_init(struct admin_threads *t, struct service *s, struct error *e)
 {
     *t = (struct admin_threads){.service = s};
-    t->fills = fills_new();
     t->admin = mailbox_new();
     t->making = mailbox_new();
     t->aside = mailbox_new();
     t->metrics = mailbox_new();
-    bool good =
-        t->fills != NULL && t->admin != NULL && t->making != NULL && t->aside != NULL && t->metrics != NULL;
+    bool good = t->admin != NULL && t->making != NULL && t->aside != NULL && t->metrics != NULL;
     return good ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");
 }
 
@@ -152,7 +149,6 @@ void admin_threads_fini(struct admin_threads *t)
     mailbox_free(t->making);
     mailbox_free(t->aside);
     mailbox_free(t->metrics);
-    fills_free(t->fills);
 }
 
 static _Thread_local struct admin *this_admin;

@@ -19,7 +19,6 @@
 #include "shard/view/handle.h"
 
 struct admin_call;
-struct fills;
 struct key_client;
 struct shards_cache;
 
@@ -27,7 +26,6 @@ struct shards_cache;
 struct admin_threads {
     struct service *service;
     struct runner *runner; /* before they are started */
-    struct fills *fills;   /* how full filters were */
     struct mailbox *admin, *making, *aside, *metrics;
 };
 
@@ -161,10 +159,10 @@ void admin_log_fields(struct fields *f, struct admin *a, const char *name, size_
 /* Append the status of one filter. ERR_NOT_FOUND. */
 MUST_CHECK enum err admin_status_one(struct admin *a, struct reply *r, const char *name, size_t length,
                                      struct error *e);
-/* Take a sample of a filter's fill; the second takes it of a->view, whose generation in use has @items
- * keys. */
-void admin_sample(struct admin *a, const char *name, size_t length);
-void admin_note_sample(struct admin *a, const char *name, size_t length, uint64_t items);
+/* Ask ahead (shard/redis/ahead.h) for what that will ask. */
+void admin_status_ask_ahead(struct admin *a, unsigned user, const char *name, size_t length);
+/* Take a sample of the fill of a filter with this view. From any thread. */
+void admin_note_sample(struct service *s, const struct view *v, const char *name, size_t length);
 
 /* For HTTP: the nodes of Redis, in the order of node_health_read(); needs Redis only for their memory. */
 admin_fn admin_nodes;

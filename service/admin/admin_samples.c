@@ -1,36 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* Samples of a filter's fill and of clients' requests to it: taken when its status is read, and every 10
- * s. */
+/* Samples of a filter's fill and of clients' requests to it: taken when its status is read, and by the
+ * controller every 10 s. */
 #include "base/clock.h"
 #include "service/admin/admin.h"
 #include "service/protocol/field.h"
-#include "service/meter/fills.h"
+#include "service/filters/filter_states.h"
 
-void admin_note_sample(struct admin *a, const char *name, size_t length, uint64_t items)
+void admin_note_sample(struct service *s, const struct view *v, const char *name, size_t length)
 {
-    const struct generation *g = view_current(&a->view);
+    const struct generation *g = view_current(v);
+    const uint64_t items = v->keys[v->current];
     struct fill one = {.at_s = (uint32_t)(clock_wall_us() / 1000000),
                        .rate = (float)(g->built ? generation_rate(g, items) : 1),
                        .items = items,
                        .capacity = g->capacity,
                        .generation = (uint32_t)g->number};
-    traffic_of_filter(&a->service->meters, name, length, &one.keys);
-    fills_note(a->threads->fills, name, length, a->view.incarnation, &one);
-}
-
-void admin_sample(struct admin *a, const char *name, size_t length)
-{
-    struct error e;
-    if (names_init(&a->handle.names, a->config->prefix, name, length, &e) == ERR_OK &&
-        handle_load(&a->handle, &a->view, &e) == ERR_OK)
-        admin_note_sample(a, name, length, a->view.keys[a->view.current]);
+    traffic_of_filter(&s->meters, name, length, &one.keys);
+    filter_states_sample(s->watch, name, length, v->incarnation, &one);
 }
 
 enum err admin_samples(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     struct fill kept[FILLS_MAX];
     struct fields f;
-    size_t count = fills_read(a->threads->fills, call->filter, call->filter_length, kept);
+    size_t count = filter_states_samples(a->service->watch, call->filter, call->filter_length, kept);
     bool known = count > 0 || config_find(a->config, call->filter, call->filter_length) != NULL;
     enum err code = known ? ERR_OK : admin_open(a, call, e);
     if (code != ERR_OK)

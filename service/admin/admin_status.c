@@ -234,7 +234,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
                                                    : "not built");
         known = true;
         items = view_fields(f, a, &a->view);
-        admin_note_sample(a, name, length, items);
+        admin_note_sample(a->service, &a->view, name, length);
         field_bool(f, "degraded", degraded);
         admin_log_fields(f, a, name, length, &note, degraded);
         field_text(f, "mutex_owner", mutex.value);
@@ -279,48 +279,49 @@ enum err admin_status_one(struct admin *a, struct reply *r, const char *name, si
 
 /* --- many filters --- */
 
-enum { GROUP_MAX = 64 };
-
-/* Ask ahead (shard/redis/ahead.h) for what the status of @name will ask. The job is asked for as
- * admin_job_fields() does: another text costs time only. */
-static void ask_for(struct admin *a, unsigned user, const struct span *name)
+/* The job is asked for as admin_job_fields() does: another text costs time only. */
+void admin_status_ask_ahead(struct admin *a, unsigned user, const char *name, size_t length)
 {
     static const char *const more[][2] = {{"job", "HGETALL %b"}, {"tail", follower_command}};
     struct names names;
     struct key_name key;
-    if (names_init(&names, a->config->prefix, name->at, name->length, NULL) != ERR_OK)
+    if (names_init(&names, a->config->prefix, name, length, NULL) != ERR_OK)
         return;
     log_view_ask_ahead(a->redis, user, &names);
     mutex_ask_ahead(a->redis, user, &names);
     lease_ask_ahead(a->redis, user, &names);
-    bool has_source = config_find(a->config, name->at, name->length) != NULL;
+    bool has_source = config_find(a->config, name, length) != NULL;
     for (size_t i = 0; i < sizeof(more) / sizeof(more[0]) - !has_source; i++) {
         names_filter_key(&names, more[i][0], &key);
         ahead_ask(a->redis, user, sync_client_home(a->redis, &names), more[i][1], key.text, key.length);
     }
 }
 
-/* The statuses of @count filters, asked for together; a filter that is gone by now is left out. */
-static void put_group(struct fields *list, struct admin *a, const struct span *name, size_t count)
+/* The statuses of filters; one that is gone by now is left out. */
+struct status_list {
+    struct fields *to;
+    struct admin *a;
+    const struct span *name;
+};
+
+static void ask_for(void *arg, size_t i, unsigned user)
 {
+    const struct status_list *l = arg;
+    admin_status_ask_ahead(l->a, user, l->name[i].at, l->name[i].length);
+}
+
+static bool put_status(void *arg, size_t i)
+{
+    const struct status_list *l = arg;
     struct error ignored;
-    bool is_ahead = ahead_begin(a->redis);
-    for (unsigned i = 0; i < count && is_ahead; i++)
-        ask_for(a, i + 1, &name[i]);
-    if (is_ahead)
-        ahead_close(a->redis);
-    for (unsigned i = 0; i < count; i++) {
-        ahead_use(a->redis, is_ahead ? i + 1 : 0);
-        list->count += admin_status_one(a, &list->reply, name[i].at, name[i].length, &ignored) == ERR_OK;
-    }
-    if (is_ahead)
-        ahead_end(a->redis);
+    l->to->count +=
+        admin_status_one(l->a, &l->to->reply, l->name[i].at, l->name[i].length, &ignored) == ERR_OK;
+    return true;
 }
 
 static void put_statuses(struct fields *list, struct admin *a, const struct filter_names *all, size_t count)
 {
-    for (size_t i = 0; i < count; i += GROUP_MAX)
-        put_group(list, a, &all->name[i], count - i < GROUP_MAX ? count - i : GROUP_MAX);
+    ahead_each(a->redis, count, ask_for, put_status, &(struct status_list){list, a, all->name});
 }
 
 /* Keep the names that the user may see, and that come after @cursor (NULL: all). */

@@ -1,116 +1,94 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: read the names of all filters, read each one's status as TB.STATUS does, and write it as
- * a record. Possible failure modes are: Redis is away (no names, and records only of configured filters), or
- * is so slow that the time runs out (the remaining filters come next time). */
+/* The happy path is: read the names of all filters, and each one's status as TB.STATUS does. Possible failure
+ * modes are: Redis is away (no names, and statuses only of configured filters), or is so slow that the time
+ * runs out (the remaining filters come next time). */
 #include "service/admin/admin_watching.h"
 
-#include <string.h>
 #include "base/clock.h"
+#include "shard/redis/ahead.h"
 
-struct look {
+/* --- a round --- */
+
+struct round {
     struct admin *a;
-    struct admin_call *call;
+    struct statuses *of;
+    admin_look_fn *look;
     uint64_t deadline_us;
-    uint64_t index; /* index of the next filter */
-    uint64_t from;
-    bool over;
+    size_t asked;
+    bool answered;
 };
 
-/* --- records: a head, the name, the reply --- */
-
-struct record_head {
-    size_t name_length, reply_length;
-    enum watching_kind kind;
-};
-
-void watching_put(struct admin_call *call, enum watching_kind kind, const char *name, size_t length,
-                  const struct buffer *reply)
+static void ask_for(void *arg, size_t n, unsigned user)
 {
-    const struct record_head head = {.name_length = length, .reply_length = reply->length, .kind = kind};
-    buffer_append(&call->reply, &head, sizeof(head));
-    buffer_append(&call->reply, name, length);
-    buffer_append(&call->reply, reply->length == 0 ? "" : reply->data, reply->length);
-    call->reply.failed |= buffer_failed(reply);
+    const struct round *r = arg;
+    const struct status *one = statuses_next(r->of, n);
+    admin_status_ask_ahead(r->a, user, one->name, one->length);
 }
 
-bool watching_next(const struct admin_call *call, size_t *at, struct watching_record *out)
+static bool look_at(void *arg, size_t n)
 {
-    struct record_head head;
-    if (buffer_failed(&call->reply) || call->reply.length - *at < sizeof(head))
+    struct round *r = arg;
+    struct status *one = statuses_next(r->of, n);
+    if (n > 0 && (clock_mono_us() >= r->deadline_us || atomic_load(&r->a->service->stop)))
         return false;
-    const char *from = call->reply.data + *at;
-    memcpy(&head, from, sizeof(head));
-    *out = (struct watching_record){.kind = head.kind,
-                                    .name = from + sizeof(head),
-                                    .name_length = head.name_length,
-                                    .reply = from + sizeof(head) + head.name_length,
-                                    .reply_length = head.reply_length};
-    *at += sizeof(head) + head.name_length + head.reply_length;
+    one->is = r->look(r->a, one);
+    r->answered |= one->is != STATUS_UNREACHABLE;
+    r->asked++;
     return true;
 }
 
-/* --- one filter --- */
-
-/* False: the filter does not exist. */
-static bool look_at(struct look *l, const char *name, size_t length, struct buffer *reply)
+enum err admin_look_at_all(struct admin *a, struct statuses *s, admin_look_fn *look, size_t most,
+                           uint64_t deadline_us, struct error *e)
 {
-    struct error ignored;
-    struct reply r = {.out = reply, .protocol = REPLY_JSON};
-    if ((l->call->flags & WATCHING_STATUS) != 0)
-        return admin_status_one(l->a, &r, name, length, &ignored) == ERR_OK;
-    admin_sample(l->a, name, length);
-    return true;
+    struct round r = {.a = a, .of = s, .look = look, .deadline_us = deadline_us};
+    SCOPED(admin_names_free) struct filter_names all;
+    enum err code = admin_names(a, &all, e);
+    for (size_t i = 0; i < all.count && i < most; i++)
+        if (statuses_add(s, STATUS_OF_FILTER, all.name[i].at, all.name[i].length) == NULL)
+            code = error_set(e, ERR_NOMEM, "out of memory");
+    s->omitted = all.count - s->count;
+    ahead_each(a->redis, s->count, ask_for, look_at, &r);
+    statuses_end(s, r.asked, r.answered);
+    return code;
 }
 
-static void take(struct look *l, const char *name, size_t length)
+/* --- for watchers --- */
+
+/* An error leaves it unknown. */
+static enum status_is status_of(const struct status *one, enum err code)
 {
-    SCOPED(buffer_fini) struct buffer reply = {0};
-    uint64_t index = l->index++;
-    bool now = index >= l->from && !l->over;
-    if (now && clock_mono_us() >= l->deadline_us) {
-        l->over = true;
-        l->call->cursor = index;
-        now = false;
-    }
-    if (!now || look_at(l, name, length, &reply))
-        watching_put(l->call, WATCHING_FILTER, name, length, &reply);
+    return code == ERR_OK && !buffer_failed(&one->reply) ? STATUS_SAID : STATUS_UNKNOWN;
 }
 
-/* --- coordinators and nodes --- */
-
-static void take_list(struct look *l, enum watching_kind kind, admin_fn *fn)
+static enum status_is look(struct admin *a, struct status *one)
 {
-    struct admin_call *call = admin_call_new(fn, NULL, 0);
     struct error ignored;
-    if (call == NULL)
+    struct reply r = {.out = &one->reply, .protocol = REPLY_JSON};
+    enum err code = admin_status_one(a, &r, one->name, one->length, &ignored);
+    return code == ERR_OK ? status_of(one, code) : STATUS_GONE;
+}
+
+static void take_list(struct admin *a, struct statuses *s, enum status_of of, admin_fn *fn)
+{
+    char nothing[] = "";
+    struct admin_call call = {.visible = of == STATUS_OF_ALL_COORDINATORS ? nothing : NULL};
+    struct status *one = statuses_add(s, of, "", 0);
+    struct error ignored;
+    if (one == NULL)
         return;
-    struct reply r = {.out = &call->reply, .protocol = REPLY_JSON};
-    if ((kind != WATCHING_COORDINATORS_OF_ALL || (call->visible = strdup("")) != NULL) &&
-        fn(l->a, call, &r, &ignored) == ERR_OK)
-        watching_put(l->call, kind, "", 0, &call->reply);
-    admin_call_free(call);
+    struct reply r = {.out = &one->reply, .protocol = REPLY_JSON};
+    one->is = status_of(one, fn(a, &call, &r, &ignored));
 }
-
-/* --- the call --- */
 
 enum err admin_watching(struct admin *a, struct admin_call *call, struct reply *r UNUSED, struct error *e)
 {
-    struct look l = {.a = a,
-                     .call = call,
-                     .from = call->cursor,
-                     .deadline_us = clock_mono_us() + (uint64_t)WATCHING_BUDGET_MS * 1000};
-    call->cursor = 0;
-    SCOPED(admin_names_free) struct filter_names all;
-    enum err code = admin_names(a, &all, e);
-    for (size_t i = 0; i < all.count; i++)
-        take(&l, all.name[i].at, all.name[i].length);
-    if ((call->flags & WATCHING_STATUS) == 0)
-        return code;
-    take_list(&l, WATCHING_NODES, admin_nodes);
-    if (code != ERR_OK)
-        return code;
-    take_list(&l, WATCHING_COORDINATORS, admin_coordinators);
-    if ((call->flags & WATCHING_RESTRICTED) != 0)
-        take_list(&l, WATCHING_COORDINATORS_OF_ALL, admin_coordinators);
-    return ERR_OK;
+    struct statuses *s = call->subject;
+    uint64_t deadline_us = clock_mono_us() + (uint64_t)WATCHING_BUDGET_MS * 1000;
+    enum err code = admin_look_at_all(a, s, look, SIZE_MAX, deadline_us, e);
+    take_list(a, s, STATUS_OF_NODES, admin_nodes);
+    if (code == ERR_OK)
+        take_list(a, s, STATUS_OF_COORDINATORS, admin_coordinators);
+    if (code == ERR_OK && (call->flags & WATCHING_RESTRICTED) != 0)
+        take_list(a, s, STATUS_OF_ALL_COORDINATORS, admin_coordinators);
+    return code;
 }

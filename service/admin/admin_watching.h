@@ -1,36 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_ADMIN_ADMIN_WATCHING_H
 #define SERVICE_ADMIN_ADMIN_WATCHING_H
-/* What watchers are sent about all filters: one look for all watchers, in limited time. */
+/* A look at all filters in limited time, and what watchers are sent: one look for all watchers. */
 #include "service/admin/admin.h"
+#include "service/admin/statuses.h"
+
+/* Look at one filter: write one->reply. */
+typedef enum status_is admin_look_fn(struct admin *a, struct status *one);
+
+/* A round: add the first @most filters to @s, which has none, and have @look called for them, from the cursor
+ * on, until it was called for all or @deadline_us (monotonic) has come; at least once. What TB.STATUS asks is
+ * asked ahead. ERR_OK: the names of all filters are known. */
+MUST_CHECK enum err admin_look_at_all(struct admin *a, struct statuses *s, admin_look_fn *look, size_t most,
+                                      uint64_t deadline_us, struct error *e);
 
 enum { WATCHING_BUDGET_MS = 2000 };
 
-/* call->flags: what is wanted. Without WATCHING_STATUS only samples are taken. */
-enum { WATCHING_STATUS = 1, WATCHING_RESTRICTED = 2 };
+enum { WATCHING_RESTRICTED = 1 }; /* call->flags: also STATUS_OF_ALL_COORDINATORS */
 
-/* A record in a call's answer. */
-enum watching_kind {
-    WATCHING_FILTER,       /* @reply of TB.STATUS; empty: the filter exists, but was not looked at now */
-    WATCHING_COORDINATORS, /* reply of TB.COORDINATORS */
-    WATCHING_NODES,        /* reply of admin_nodes() */
-    WATCHING_COORDINATORS_OF_ALL /* of TB.COORDINATORS without names of filters (WATCHING_RESTRICTED) */
-};
-
-struct watching_record {
-    enum watching_kind kind;
-    const char *name, *reply; /* pointers into the call */
-    size_t name_length, reply_length;
-};
-
-/* Look at the filters from the call->cursor-th on, until all were looked at or the time is up; call->cursor
- * is then where the next look continues. call->status ERR_OK: the names of all filters are known, so a filter
- * without a record is gone. */
+/* Look at all filters, the nodes and the coordinators. call->subject: the statuses, as of
+ * admin_look_at_all(). call->status ERR_OK: the names of all filters are known. */
 admin_fn admin_watching;
-
-/* Append a record to a call's answer. */
-void watching_put(struct admin_call *call, enum watching_kind kind, const char *name, size_t length,
-                  const struct buffer *reply);
-/* Read the record at *@at of a call's answer and move *@at behind it. False: there are no more. */
-bool watching_next(const struct admin_call *call, size_t *at, struct watching_record *out);
 #endif

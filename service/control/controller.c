@@ -19,7 +19,7 @@
 #include "shard/view/view_load.h"
 #include "shard/control/filters.h"
 
-enum { ACT_EVERY_US = 1000 * 1000 /* see controller_is_rate_limited() */, GROUP_MAX = 64 };
+enum { ACT_EVERY_US = 1000 * 1000 /* see controller_is_rate_limited() */ };
 
 /* --- a look at one filter --- */
 
@@ -193,6 +193,17 @@ static void note_served(struct controller *k, struct filter_state *w)
     filter_state_found(w, k->view.incarnation, k->view.epoch);
 }
 
+/* Take a sample of the fill, for the dashboard. */
+static void note_fill(struct controller *k, struct filter_state *w)
+{
+    uint64_t now = clock_mono_us();
+    if (k->config->http[0] == '\0' ||
+        (w->sampled_at != 0 && now - w->sampled_at < FILLS_FINE_S * UINT64_C(1000000)))
+        return;
+    w->sampled_at = now;
+    admin_note_sample(k->service, &k->view, w->name, w->length);
+}
+
 /* There is no view. True while this process remembers the filter: until its control has confirmed the
  * deletion, the list of members says so. */
 static bool is_remembered(struct controller *k, const struct filter_state *w)
@@ -254,6 +265,7 @@ static enum err look_at(struct controller *k, struct filter_state *w, const stru
         note_served(k, w);
         tell_lost(k, w);
         note_degraded(k, w);
+        note_fill(k, w);
     } else if (code != ERR_NOT_FOUND) {
         note_problem(w, e->text);
     }
@@ -319,42 +331,48 @@ static void look_at_unlisted(struct controller *k)
             filter_keep_name(&k->handle, &k->view);
 }
 
-/* Look at @count filters, for all of which is asked ahead what a look reads. */
-static void look_at_group(struct controller *k, redisReply *const *names, unsigned count)
+/* Looks at filters of a list, for which is asked ahead. */
+struct listed {
+    struct controller *k;
+    const redisReply *others; /* NULL: the list is that of the configuration */
+    uint64_t seen[AHEAD_GROUP];
+};
+
+static struct span name_of(const struct listed *l, size_t i)
 {
-    uint64_t seen[GROUP_MAX];
-    struct names one;
-    bool is_ahead = ahead_begin(k->redis);
-    for (unsigned i = 0; i < count; i++) {
-        seen[i] = seen_of(k, names[i]->str, names[i]->len);
-        if (!is_ahead || names_init(&one, k->config->prefix, names[i]->str, names[i]->len, NULL) != ERR_OK)
-            continue;
-        mutex_ask_ahead(k->redis, i + 1, &one);
-        log_view_ask_ahead(k->redis, i + 1, &one);
-    }
-    if (is_ahead)
-        ahead_close(k->redis);
-    for (unsigned i = 0; i < count && !atomic_load(&k->service->stop); i++) {
-        ahead_use(k->redis, is_ahead ? i + 1 : 0);
-        (void)look(k, names[i]->str, names[i]->len, seen[i]);
-    }
-    if (is_ahead)
-        ahead_end(k->redis);
+    const char *configured = l->others == NULL ? l->k->config->filter[i].name : "";
+    return l->others == NULL ? (struct span){configured, strlen(configured)}
+                             : (struct span){l->others->element[i]->str, l->others->element[i]->len};
 }
 
-/* Look at the filters that have no configuration. */
-static void look_at_others(struct controller *k, const redisReply *names)
+/* False: the look at the configured filters is the one at this one, too. */
+static bool is_looked_at(const struct listed *l, const struct span *name)
 {
-    redisReply *group[GROUP_MAX];
-    unsigned count = 0;
-    for (size_t i = 0; i < names->elements && !atomic_load(&k->service->stop); i++) {
-        if (config_find(k->config, names->element[i]->str, names->element[i]->len) == NULL)
-            group[count++] = names->element[i];
-        if (count == GROUP_MAX || i + 1 == names->elements) {
-            look_at_group(k, group, count);
-            count = 0;
-        }
-    }
+    return l->others == NULL || config_find(l->k->config, name->at, name->length) == NULL;
+}
+
+static void ask_for(void *arg, size_t i, unsigned user)
+{
+    struct listed *l = arg;
+    const struct span name = name_of(l, i);
+    struct names names;
+    l->seen[user - 1] = seen_of(l->k, name.at, name.length);
+    if (!is_looked_at(l, &name) ||
+        names_init(&names, l->k->config->prefix, name.at, name.length, NULL) != ERR_OK)
+        return;
+    mutex_ask_ahead(l->k->redis, user, &names);
+    log_view_ask_ahead(l->k->redis, user, &names);
+}
+
+static bool look_at_listed(void *arg, size_t i)
+{
+    struct listed *l = arg;
+    const struct span name = name_of(l, i);
+    if (atomic_load(&l->k->service->stop))
+        return false;
+    if (is_looked_at(l, &name))
+        (void)look(l->k, name.at, name.length, l->seen[i % AHEAD_GROUP]);
+    return true;
 }
 
 static void look_at_all(struct controller *k)
@@ -369,16 +387,16 @@ static void look_at_all(struct controller *k)
     }
     if (registry_remove_left(k->redis, c->prefix, &k->registries, &e) != ERR_OK)
         sync_client_forget(k->redis); /* in the next round, then */
-    for (size_t i = 0; i < c->filter_count && !atomic_load(&k->service->stop); i++)
-        (void)look(k, c->filter[i].name, strlen(c->filter[i].name),
-                   seen_of(k, c->filter[i].name, strlen(c->filter[i].name)));
+    struct listed listed = {.k = k};
+    ahead_each(k->redis, c->filter_count, ask_for, look_at_listed, &listed);
     followers_end_round(k->o->followers, c);
     SCOPED(scope_reply) redisReply *names = NULL;
     if (sync_client_command(k->redis, nodes_filters(sync_client_nodes(k->redis), c->prefix), &names, &e,
                             "SMEMBERS %s:filters", c->prefix) != ERR_OK)
         return;
     atomic_store(&k->service->filters, names->elements);
-    look_at_others(k, names);
+    listed.others = names;
+    ahead_each(k->redis, names->elements, ask_for, look_at_listed, &listed);
     look_at_unlisted(k);
     filter_states_forget(k->service->watch, k->round);
 }

@@ -16,6 +16,7 @@ TAILQ_HEAD(filter_state_list, filter_state);
 struct filter_states {
     pthread_mutex_t lock;
     struct filter_states_total total;
+    unsigned sampled; /* entries with samples */
     struct filter_state_list changed, behind;
     struct filter_state *bucket[BUCKETS];
 };
@@ -34,6 +35,8 @@ struct filter_states *filter_states_new(void)
 static void watched_free(struct filter_state *w)
 {
     source_look_free(w->look);
+    w->watch->sampled -= w->fills != NULL;
+    free(w->fills);
     free(w);
 }
 
@@ -128,6 +131,26 @@ struct filter_note filter_states_note(struct filter_states *watch, const char *n
     if (w != NULL)
         note = w->told;
     return note;
+}
+
+void filter_states_sample(struct filter_states *watch, const char *name, size_t length, uint64_t incarnation,
+                          const struct fill *one)
+{
+    HOLD(&watch->lock);
+    struct filter_state *w = find_locked(watch, name, length);
+    if (w != NULL && w->fills == NULL && watch->sampled < STATES_SAMPLED_MAX &&
+        (w->fills = fills_new()) != NULL)
+        watch->sampled++;
+    if (w != NULL && w->fills != NULL)
+        fills_note(w->fills, incarnation, one);
+}
+
+size_t filter_states_samples(struct filter_states *watch, const char *name, size_t length,
+                             struct fill out[FILLS_MAX])
+{
+    HOLD(&watch->lock);
+    const struct filter_state *w = find_locked(watch, name, length);
+    return w == NULL || w->fills == NULL ? 0 : fills_read(w->fills, out);
 }
 
 size_t filter_states_lost(struct filter_states *watch, struct buffer *names)

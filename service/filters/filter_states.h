@@ -13,6 +13,7 @@
 #include "expansion/decide/threshold.h"
 #include "expansion/decide/window.h"
 #include "migrate/source/source.h"
+#include "service/meter/fills.h"
 
 /* The controller's last findings that are not in Redis; a copy. */
 struct filter_note {
@@ -35,6 +36,14 @@ void filter_states_free(struct filter_states *watch);
 
 struct filter_note filter_states_note(struct filter_states *watch, const char *name, size_t length);
 
+/* Samples of a filter's fill (fills.h), of up to STATES_SAMPLED_MAX filters at a time, as long as there is an
+ * entry. From any thread. */
+enum { STATES_SAMPLED_MAX = 1000 };
+void filter_states_sample(struct filter_states *watch, const char *name, size_t length, uint64_t incarnation,
+                          const struct fill *one);
+size_t filter_states_samples(struct filter_states *watch, const char *name, size_t length,
+                             struct fill out[FILLS_MAX]);
+
 /* Append the names of lost filters, each behind its length, a size_t. Returns their number. */
 size_t filter_states_lost(struct filter_states *watch, struct buffer *names);
 
@@ -51,8 +60,8 @@ struct filter_version {
     uint64_t incarnation, epoch; /* epoch 0: none */
 };
 
-/* One filter. Only the controller uses and frees it; other threads use `seen`, `dropped`, `told`, and what is
- * for the heartbeat. */
+/* One filter. Only the controller uses and frees it; other threads use `seen`, `dropped`, `told`, `fills`,
+ * and what is for the heartbeat. */
 struct filter_state {
     struct filter_states *watch;
     struct source_look *look;      /* under way; NULL: none; owned; see sources.h */
@@ -71,6 +80,8 @@ struct filter_state {
     bool checked;         /* the source's table and columns were valid */
     time_t schedule_from;
     uint64_t made_at, started_at, dropped_at; /* see controller_is_rate_limited() */
+    uint64_t sampled_at;                      /* its fill, by the controller; monotonic us, 0: never */
+    struct fills *fills;                      /* NULL: no sample yet */
     struct window_growth growth;
     uint64_t source, schedule; /* hash of the configuration; see controller_follow() */
     struct filter_note note;   /* the controller's */

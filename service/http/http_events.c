@@ -7,8 +7,7 @@
  * at most PENDING_MAX at a time, and misses states that changed again meanwhile; a client that takes nothing
  * for PATIENCE_MS is cut off), a client disconnects (noticed at the next turn), its user loses the right to
  * read or the daemon ends (the stream ends), Redis is unreachable (the entries stay, and the event "tick"
- * gives the error). Without streams there are no entries, and a look only takes a sample of each filter every
- * FILLS_FINE_S. */
+ * gives the error). Without streams there are no entries and no looks. */
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -21,7 +20,6 @@
 #include "base/log.h"
 #include "service/admin/admin_watching.h"
 #include "service/http/http_internal.h"
-#include "service/meter/fills.h"
 #include "service/http/http_states.h"
 #include "service/meter/meter.h"
 #include "service/keys/loop.h"
@@ -57,12 +55,12 @@ struct http_events {
     struct http_states states;
     struct stream_list streams;
     unsigned count;
-    struct event *turn; /* fires every TURN_MS while there are streams, else every 10 s */
+    struct event *turn; /* fires every TURN_MS while there are streams */
     bool query;         /* the admin thread is looking */
     bool hurry;
-    bool before;                         /* the look under way began before the states were cleared */
-    uint64_t cursor, looked_us, cost_us; /* looked_us: when the last look ended; cost_us: how long it took */
-    struct buffer traffic;               /* the event "traffic" of the last look */
+    struct statuses found;       /* by a look; used by the admin thread during a query */
+    uint64_t looked_us, cost_us; /* when the last look ended, and how long it took */
+    struct buffer traffic;       /* the event "traffic" of the last look */
 };
 
 /* --- streams --- */
@@ -90,20 +88,19 @@ static void pump(struct http_events *ev, struct stream *s)
     const struct config_user *u =
         s->r->connection == NULL ? NULL : users_find(ev->http->config, s->r->user, strlen(s->r->user));
     SCOPED(buffer_fini) struct buffer out = {0};
-    struct http_state *e;
+    size_t i;
     if (u == NULL || pending_of(s) > PENDING_MAX / 2)
         return;
-    TAILQ_FOREACH(e, &ev->states.list, link)
-    {
-        if (e->version <= s->sent)
+    for (i = 0; i < ev->states.of.count && out.length <= PENDING_MAX / 2; i++) {
+        const struct status *one = &ev->states.of.of[i];
+        if (one->version <= s->sent)
             continue;
-        if (out.length > PENDING_MAX / 2)
-            break;
-        if (http_state_may_be_seen(e, u))
-            buffer_append(&out, e->frame.data, e->frame.length);
-        s->sent = e->version;
+        if (http_state_may_be_seen(one, u))
+            http_state_put(one, &out);
+        s->sent = one->version;
     }
-    if (e == NULL && (s->ticked != ev->looked_us || is_silent(s))) { /* the stream has every entry */
+    if (i == ev->states.of.count &&
+        (s->ticked != ev->looked_us || is_silent(s))) { /* the stream has every entry */
         if (s->ticked != ev->looked_us && !buffer_failed(&ev->traffic))
             buffer_append(&out, ev->traffic.data, ev->traffic.length);
         s->ticked = ev->looked_us;
@@ -144,9 +141,7 @@ static void end_stream(struct http_events *ev, struct stream *s, const char *why
 static bool is_due(const struct http_events *ev)
 {
     uint64_t since_us = clock_mono_us() - ev->looked_us;
-    uint64_t wanted_us = http_states_busy(&ev->states) ? BUSY_MS * 1000 : QUIET_MS * 1000;
-    if (ev->count == 0)
-        wanted_us = FILLS_FINE_S * 1000 * 1000;
+    uint64_t wanted_us = ev->states.busy ? BUSY_MS * 1000 : QUIET_MS * 1000;
     if (ev->hurry && wanted_us > HURRY_MS * 1000)
         wanted_us = HURRY_MS * 1000;
     if (wanted_us < COST_FACTOR * ev->cost_us)
@@ -176,12 +171,9 @@ static void take_answer(struct http_events *ev, const struct admin_call *call)
     uint64_t now = clock_mono_us();
     ev->cost_us = now - ev->looked_us;
     ev->looked_us = now;
-    ev->cursor = ev->before ? 0 : call->cursor;
     ev->states.error = call->status != ERR_OK ? call->error : (struct error){.text = ""};
-    if (ev->count > 0)
-        note_traffic(ev);
-    if (ev->count > 0 && (call->flags & WATCHING_STATUS) != 0)
-        http_states_take(&ev->states, call, !ev->before);
+    note_traffic(ev);
+    http_states_take(&ev->states, &ev->found, call->status == ERR_OK);
 }
 
 static void schedule(struct http_events *ev);
@@ -192,16 +184,17 @@ static void on_answer(void *arg)
     struct http_events *ev = call->asker;
     struct stream *s;
     ev->query = false;
-    if (!ev->http->stopped) {
+    if (!ev->http->stopped && ev->count > 0) {
         take_answer(ev, call);
         LIST_FOREACH(s, &ev->streams, link)
         pump(ev, s);
         /* Entries of filters that are gone are kept until all streams have been sent them. */
-        uint64_t told = ev->states.version;
+        uint64_t told = ev->states.of.version;
         LIST_FOREACH(s, &ev->streams, link)
         told = s->sent < told ? s->sent : told;
-        http_states_told(&ev->states, told);
+        statuses_forget_gone(&ev->states.of, told);
     }
+    statuses_fini(&ev->found); /* if nobody listens any more */
     admin_call_free(call);
 }
 
@@ -223,13 +216,11 @@ static void look(struct http_events *ev)
     if (call == NULL)
         return;
     call->asker = ev;
+    call->subject = &ev->found;
     call->protocol = REPLY_JSON;
-    call->cursor = ev->cursor;
-    if (ev->count > 0)
-        call->flags = WATCHING_STATUS | (is_anybody_restricted(ev) ? WATCHING_RESTRICTED : 0u);
+    call->flags = is_anybody_restricted(ev) ? WATCHING_RESTRICTED : 0;
     ev->query = true;
     ev->hurry = false;
-    ev->before = false;
     ev->looked_us = clock_mono_us(); /* when the look begins; its end replaces this time */
     admin_post(ev->http->o.admin, call, ev->http->mailbox, on_answer);
 }
@@ -275,8 +266,10 @@ static void on_turn(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
         next = LIST_NEXT(s, link);
         look_after(ev, s, clock_mono_us());
     }
-    if (ev->count == 0)
+    if (ev->count == 0) {
         http_states_clear(&ev->states);
+        return;
+    }
     if (is_due(ev) && !ev->http->draining)
         look(ev);
     schedule(ev);
@@ -284,7 +277,7 @@ static void on_turn(evutil_socket_t fd UNUSED, short events UNUSED, void *arg)
 
 static void schedule(struct http_events *ev)
 {
-    unsigned ms = ev->count == 0 ? FILLS_FINE_S * 1000 : ev->hurry ? HURRY_MS : TURN_MS;
+    unsigned ms = ev->hurry ? HURRY_MS : TURN_MS;
     const struct timeval next = {ms / 1000, ms % 1000 * 1000};
     (void)evtimer_add(ev->turn, &next);
 }
@@ -308,11 +301,8 @@ static void begin(struct http_events *ev, struct http_request *r, struct stream 
 {
     *s = (struct stream){.r = http_request_hold(r)};
     (void)event_del(r->deadline);
-    if (ev->count == 0) { /* the first stream starts a look at all filters from the first one on */
+    if (ev->count == 0)
         http_states_clear(&ev->states);
-        ev->cursor = 0;
-        ev->before = ev->query;
-    }
     LIST_INSERT_HEAD(&ev->streams, s, link);
     ev->count++;
     prepare_connection(ev->http, r);
@@ -357,13 +347,10 @@ enum err http_events_init(struct http *h, struct error *e)
 {
     struct http_events *ev = calloc(1, sizeof(*ev));
     h->events = ev;
-    if (ev != NULL)
-        http_states_init(&ev->states);
-    if (ev == NULL || (ev->turn = event_new(h->base, -1, EV_PERSIST, on_turn, ev)) == NULL)
+    if (ev == NULL || (ev->turn = evtimer_new(h->base, on_turn, ev)) == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     ev->http = h;
     LIST_INIT(&ev->streams);
-    schedule(ev);
     return ERR_OK;
 }
 
@@ -405,6 +392,7 @@ void http_events_fini(struct http *h)
     if (ev == NULL)
         return;
     http_states_clear(&ev->states);
+    statuses_fini(&ev->found);
     buffer_fini(&ev->traffic);
     loop_event_free(ev->turn);
     free(ev);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_METER_FILLS_H
 #define SERVICE_METER_FILLS_H
-/* The fill of each filter and clients' requests to it over time, for curves, in this process's memory: the
- * last hour every 10 s, the last day every 5 minutes. Safe from any thread. */
+/* The fill of a filter and clients' requests to it over time, for curves, in this process's memory: the last
+ * hour every 10 s, the last day every 5 minutes. About 36 KiB. Pure. */
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
@@ -13,8 +13,7 @@ enum {
     FILLS_COARSE_S = 300,
     FILLS_FINE = 360,
     FILLS_COARSE = 288,
-    FILLS_MAX = FILLS_FINE + FILLS_COARSE,
-    FILLS_FILTERS_MAX = 1000 /* no samples of further ones; about 36 KiB each */
+    FILLS_MAX = FILLS_FINE + FILLS_COARSE
 };
 
 struct fill {
@@ -28,16 +27,13 @@ struct fill {
 
 struct fills;
 
-/* NULL: no memory. */
+/* For free(). NULL: no memory. */
 struct fills *fills_new(void);
-void fills_free(struct fills *s);
 
 /* Add @one, unless the last sample is younger than FILLS_FINE_S. If the @incarnation differs or the clock was
- * set back, earlier samples are dropped. If there is no room, a filter without samples for a day is
- * replaced. */
-void fills_note(struct fills *s, const char *name, size_t length, uint64_t incarnation,
-                const struct fill *one);
+ * set back, earlier samples are dropped. */
+void fills_note(struct fills *s, uint64_t incarnation, const struct fill *one);
 
 /* Copy the samples, oldest first, to @out[FILLS_MAX]; returns their number. */
-size_t fills_read(struct fills *s, const char *name, size_t length, struct fill *out);
+size_t fills_read(const struct fills *s, struct fill *out);
 #endif

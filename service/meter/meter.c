@@ -15,8 +15,8 @@ struct meter {
     atomic_uint_fast64_t slow;
     _Atomic(struct meter_filter *) filters;
     size_t filter_count;
-    struct meter_filter others;         /* sums of filters that came when the table was full */
-    struct meter_filter *chain[CHAINS]; /* hash table, for the owning thread only */
+    struct meter_filter others;                   /* sums of filters that came when the table was full */
+    _Atomic(struct meter_filter *) chain[CHAINS]; /* hash table */
 };
 
 /* --- outcomes --- */
@@ -113,12 +113,21 @@ void meter_slow(struct meter *m)
     timing_bump(&m->slow, 1);
 }
 
+/* From any thread. */
+static struct meter_filter *find(const _Atomic(struct meter_filter *) *chain, const char *name, size_t length)
+{
+    struct meter_filter *f = atomic_load_explicit(chain, memory_order_acquire);
+    while (f != NULL && (f->length != length || memcmp(f->name, name, length) != 0))
+        f = f->chain;
+    return f;
+}
+
 struct meter_filter *meter_filter(struct meter *m, const char *name, size_t length)
 {
-    struct meter_filter **chain = &m->chain[XXH3_64bits(name, length) % CHAINS], *f;
-    for (f = *chain; f != NULL; f = f->chain)
-        if (f->length == length && memcmp(f->name, name, length) == 0)
-            return f;
+    _Atomic(struct meter_filter *) *chain = &m->chain[XXH3_64bits(name, length) % CHAINS];
+    struct meter_filter *f = find(chain, name, length);
+    if (f != NULL)
+        return f;
     f = m->filter_count < METER_FILTERS_MAX ? calloc(1, sizeof(*f)) : NULL;
     if (f == NULL)
         return &m->others;
@@ -128,10 +137,10 @@ struct meter_filter *meter_filter(struct meter *m, const char *name, size_t leng
         return &m->others;
     }
     f->length = length;
-    f->chain = *chain;
-    *chain = f;
     m->filter_count++;
+    f->chain = atomic_load_explicit(chain, memory_order_relaxed);
     f->next = atomic_load_explicit(&m->filters, memory_order_relaxed);
+    atomic_store_explicit(chain, f, memory_order_release);
     atomic_store_explicit(&m->filters, f, memory_order_release);
     return f;
 }
@@ -205,11 +214,10 @@ void traffic_read(const struct meters *all, struct traffic *out)
 
 void traffic_of_filter(const struct meters *all, const char *name, size_t length, struct traffic_keys *out)
 {
+    const size_t chain = XXH3_64bits(name, length) % CHAINS;
     *out = (struct traffic_keys){0};
     for (unsigned i = 0; i < atomic_load(&all->count); i++) {
-        const struct meter_filter *f = meter_filters(all->meter[i]);
-        while (f != NULL && (f->length != length || memcmp(f->name, name, length) != 0))
-            f = f->next;
+        const struct meter_filter *f = find(&all->meter[i]->chain[chain], name, length);
         if (f != NULL)
             add_filter(f, out);
     }

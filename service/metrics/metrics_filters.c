@@ -2,7 +2,6 @@
 /* Metrics of filters: converts TB.STATUS of each filter, by a table of its fields. */
 #include <string.h>
 #include <strings.h>
-#include "base/clock.h"
 #include "expansion/decide/step.h"
 #include "service/meter/meter.h"
 #include "service/metrics/metrics_internal.h"
@@ -138,16 +137,14 @@ static void put_filter(struct samples *to, const redisReply *status, const char 
 
 /* --- requests to Redis --- */
 
-/* True: Redis has replied. */
-static bool ask(struct admin *a, struct status *one)
+static enum status_is ask(struct admin *a, struct status *one)
 {
     struct reply r = {.out = &one->reply, .protocol = 2};
     struct error ignored;
     enum err code = admin_status_one(a, &r, one->name, one->length, &ignored);
     SCOPED(scope_reply) redisReply *status = code == ERR_OK ? list_parse(&one->reply) : NULL;
     bool said = status != NULL && strcmp(text(status, "state"), "unreachable") != 0;
-    one->is = code == ERR_NOT_FOUND ? STATUS_GONE : said ? STATUS_SAID : STATUS_UNREACHABLE;
-    return one->is != STATUS_UNREACHABLE;
+    return code == ERR_NOT_FOUND ? STATUS_GONE : said ? STATUS_SAID : STATUS_UNREACHABLE;
 }
 
 /* --- all filters --- */
@@ -168,27 +165,15 @@ static bool put_one(struct samples *to, const struct status *s)
 
 bool metrics_of_filters(struct admin *a, struct samples *to, struct statuses *statuses, uint64_t deadline_us)
 {
-    struct statuses now = {0};
-    struct filter_names all;
     struct error ignored;
-    bool reached = admin_names(a, &all, &ignored) == ERR_OK;
-    uint64_t count = all.count, shown = 0;
-    size_t asked = 0;
-    bool answered = false;
-    for (size_t i = 0; i < all.count && now.count < METER_FILTERS_MAX; i++) /* the others are only counted */
-        (void)statuses_add(&now, all.name[i].at, all.name[i].length);
-    admin_names_free(&all);
-    for (; asked < now.count; asked++) { /* at least one, until the time is up */
-        if (asked > 0 && (clock_mono_us() >= deadline_us || atomic_load(&a->service->stop)))
-            break;
-        answered |= ask(a, statuses_next(&now, statuses, asked));
+    struct statuses now = {.cursor = statuses->cursor};
+    bool reached = admin_look_at_all(a, &now, ask, METER_FILTERS_MAX, deadline_us, &ignored) == ERR_OK;
+    uint64_t count = now.count + now.omitted, shown = 0; /* those omitted are only counted */
+    statuses_take(statuses, &now, UNNAMED_DROP);
+    for (size_t i = 0; i < statuses->count; i++) {
+        shown += put_one(to, &statuses->of[i]);
+        count -= statuses->of[i].is == STATUS_GONE;
     }
-    statuses_end(&now, statuses, asked, answered);
-    for (size_t i = 0; i < now.count; i++) {
-        shown += put_one(to, &now.of[i]);
-        count -= now.of[i].is == STATUS_GONE;
-    }
-    *statuses = now;
     sample_count(to, METRIC_OF_FILTERS, NULL, count);
     sample_count(to, METRIC_OF_FILTERS_OMITTED, NULL, count - shown);
     return reached;

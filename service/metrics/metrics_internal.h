@@ -2,10 +2,9 @@
 #ifndef SERVICE_METRICS_INTERNAL_H
 #define SERVICE_METRICS_INTERNAL_H
 /* The sources of the samples in the table of metrics. */
-#include "service/admin/admin.h"
+#include "service/admin/admin_watching.h"
 #include "service/meter/meter.h"
 #include "service/metrics/samples.h"
-#include "service/metrics/statuses.h"
 
 /* --- metrics_filters.c: from TB.STATUS --- */
 /* One round of requests to Redis, until @deadline_us (monotonic); what was not requested by then waits for

@@ -36,4 +36,12 @@ void ahead_close(struct sync_client *l);
 void ahead_use(struct sync_client *l, unsigned user);
 /* Forget what was not used. */
 void ahead_end(struct sync_client *l);
+
+/* All of that, for users 0 to @count - 1 in groups of AHEAD_GROUP: @ask asks for all that the @i-th one will
+ * send, as @user; then @use has the @i-th one send it. Before each group, unread replies are forgotten. @use
+ * false: the remaining users send nothing. @l is not pinned. */
+enum { AHEAD_GROUP = 64 };
+typedef void ahead_ask_fn(void *arg, size_t i, unsigned user);
+typedef bool ahead_use_fn(void *arg, size_t i);
+void ahead_each(struct sync_client *l, size_t count, ahead_ask_fn *ask, ahead_use_fn *use, void *arg);
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/redis/ahead.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,4 +185,24 @@ void ahead_end(struct sync_client *l)
         forget_role(l->route->peer[i]);
     l->ahead.uses = 0;
     l->ahead.is_open = false;
+}
+
+void ahead_each(struct sync_client *l, size_t count, ahead_ask_fn *ask, ahead_use_fn *use, void *arg)
+{
+    bool goes_on = true;
+    for (size_t from = 0; from < count && goes_on; from += AHEAD_GROUP) {
+        unsigned users = count - from < AHEAD_GROUP ? (unsigned)(count - from) : AHEAD_GROUP;
+        sync_client_forget(l);
+        bool begun = ahead_begin(l);
+        assert(begun);
+        (void)begun;
+        for (unsigned i = 0; i < users; i++)
+            ask(arg, from + i, i + 1);
+        ahead_close(l);
+        for (unsigned i = 0; i < users && goes_on; i++) {
+            ahead_use(l, i + 1);
+            goes_on = use(arg, from + i);
+        }
+        ahead_end(l);
+    }
 }

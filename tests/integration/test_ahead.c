@@ -169,6 +169,53 @@ static void test_the_ids_of_masters__are_asked_for_once_for_all_users(void **sta
     replications_fini(&again);
 }
 
+/* Users of "u0", "u1" and so on; between a group's questions and its answers all keys get another value. */
+struct many {
+    size_t asked, used, stops_at;
+};
+
+static void ask_one(void *arg, size_t i, unsigned user)
+{
+    struct many *m = arg;
+    assert_int_equal(user, i % AHEAD_GROUP + 1);
+    assert_int_equal(i, m->asked++);
+    ahead_ask(on.link, user, 0, "GET u%u", (unsigned)i);
+}
+
+static bool use_one(void *arg, size_t i)
+{
+    struct many *m = arg;
+    char key[16];
+    (void)snprintf(key, sizeof(key), "u%u", (unsigned)i);
+    assert_int_equal(i, m->used++);
+    if (i % AHEAD_GROUP == 0)
+        for (size_t j = i; j < m->asked; j++)
+            must(client_ok(&on.client, &e, "SET u%u changed", (unsigned)j), e);
+    gets(key, "first");
+    return m->used < m->stops_at;
+}
+
+static void test_many_users__are_asked_for_in_groups_until_one_ends_it(void **state)
+{
+    enum { MANY = 2 * AHEAD_GROUP + 10 };
+    struct many all = {.stops_at = SIZE_MAX}, some = {.stops_at = AHEAD_GROUP + 3}, none = {0};
+    redisReply *unread = NULL;
+    (void)state;
+    for (unsigned i = 0; i < MANY; i++)
+        must(client_ok(&on.client, &e, "SET u%u first", i), e);
+    must(sync_client_send(on.link, 0, &e, "GET u0"), e); /* an error has left it unread */
+    ahead_each(on.link, MANY, ask_one, use_one, &all);
+    assert_true(all.asked == MANY && all.used == MANY);
+    assert_int_not_equal(sync_client_reply(on.link, 0, &unread, &e), ERR_OK);
+    for (unsigned i = 0; i < MANY; i++)
+        must(client_ok(&on.client, &e, "SET u%u first", i), e);
+    ahead_each(on.link, MANY, ask_one, use_one, &some);
+    assert_true(some.asked == 2 * AHEAD_GROUP && some.used == some.stops_at);
+    ahead_each(on.link, 0, ask_one, use_one, &none);
+    assert_int_equal(none.asked, 0);
+    gets("u0", "changed");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +225,7 @@ int main(void)
         cmocka_unit_test_setup(test_replies_of_a_replica__do_not_count, set_up),
         cmocka_unit_test_setup(test_a_connection_that_breaks_between__has_everybody_ask_for_himself, set_up),
         cmocka_unit_test_setup(test_the_ids_of_masters__are_asked_for_once_for_all_users, set_up),
+        cmocka_unit_test_setup(test_many_users__are_asked_for_in_groups_until_one_ends_it, set_up),
     };
     return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }

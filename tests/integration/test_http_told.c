@@ -13,7 +13,7 @@
 #include "tests/lib/proxy.h"
 #include "tests/lib/raw.h"
 
-enum { FILTERS = 40, DELAY_MS = 40, WAIT_MS = 90000, HEARD_MAX = 1 << 19 };
+enum { FILTERS = 40, DELAY_MS = 700, WAIT_MS = 90000, HEARD_MAX = 1 << 19 };
 
 #define STREAM "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n"
 /* The password is the name. */
@@ -99,7 +99,7 @@ static int open_new_stream(void)
             return fd;
         raw_close(fd);
         assert_true(clock_mono_us() < until);
-        clock_sleep_us(300 * 1000);
+        clock_sleep_us(1500 * 1000); /* longer than a turn of the daemon */
     }
 }
 

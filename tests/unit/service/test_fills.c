@@ -3,23 +3,17 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
 #include "service/meter/fills.h"
 
 enum { START_S = 1700000000 };
 
-static void note(struct fills *s, const char *name, uint64_t incarnation, uint32_t at_s, uint64_t items)
+static void note(struct fills *s, uint64_t incarnation, uint32_t at_s, uint64_t items)
 {
     const struct fill one = {.at_s = at_s, .items = items, .capacity = 1000, .rate = 0.01f, .generation = 1};
-    fills_note(s, name, strlen(name), incarnation, &one);
-}
-
-static size_t kept(struct fills *s, const char *name, struct fill *out)
-{
-    return fills_read(s, name, strlen(name), out);
+    fills_note(s, incarnation, &one);
 }
 
 static void test_fills__are_no_closer_than_their_interval(void **state)
@@ -27,14 +21,13 @@ static void test_fills__are_no_closer_than_their_interval(void **state)
     (void)state;
     struct fill out[FILLS_MAX];
     struct fills *s = fills_new();
-    assert_int_equal(kept(s, "f", out), 0);
+    assert_int_equal(fills_read(s, out), 0);
     for (uint32_t i = 0; i < 100; i++)
-        note(s, "f", 1, START_S + i, i);
-    assert_int_equal(kept(s, "f", out), 10);
+        note(s, 1, START_S + i, i);
+    assert_int_equal(fills_read(s, out), 10);
     for (unsigned i = 0; i < 10; i++)
         assert_int_equal(out[i].items, i * 10);
-    assert_int_equal(kept(s, "g", out), 0);
-    fills_free(s);
+    free(s);
 }
 
 static void test_fills__of_a_day_are_in_order_and_bounded(void **state)
@@ -43,8 +36,8 @@ static void test_fills__of_a_day_are_in_order_and_bounded(void **state)
     struct fill out[FILLS_MAX];
     struct fills *s = fills_new();
     for (uint32_t t = 0; t < 3 * 86400; t += FILLS_FINE_S)
-        note(s, "f", 1, START_S + t, t);
-    size_t count = kept(s, "f", out);
+        note(s, 1, START_S + t, t);
+    size_t count = fills_read(s, out);
     assert_in_range(count, FILLS_FINE + FILLS_COARSE - 20, FILLS_MAX);
     for (size_t i = 1; i < count; i++)
         assert_true(out[i].at_s > out[i - 1].at_s);
@@ -52,7 +45,7 @@ static void test_fills__of_a_day_are_in_order_and_bounded(void **state)
     assert_int_equal(out[count - FILLS_FINE].at_s, START_S + 3 * 86400 - 3600);
     assert_true(out[count - 1].at_s - out[0].at_s <= 86400);
     assert_true(out[count - 1].at_s - out[0].at_s >= 86400 - 2 * FILLS_COARSE_S);
-    fills_free(s);
+    free(s);
 }
 
 static void test_fills__of_another_incarnation_are_another_filters(void **state)
@@ -60,11 +53,11 @@ static void test_fills__of_another_incarnation_are_another_filters(void **state)
     (void)state;
     struct fill out[FILLS_MAX];
     struct fills *s = fills_new();
-    note(s, "f", 1, START_S, 5);
-    note(s, "f", 2, START_S + 1, 0);
-    assert_int_equal(kept(s, "f", out), 1);
+    note(s, 1, START_S, 5);
+    note(s, 2, START_S + 1, 0);
+    assert_int_equal(fills_read(s, out), 1);
     assert_int_equal(out[0].items, 0);
-    fills_free(s);
+    free(s);
 }
 
 static void test_fills__begin_anew_after_the_clock_was_set_back(void **state)
@@ -72,32 +65,13 @@ static void test_fills__begin_anew_after_the_clock_was_set_back(void **state)
     (void)state;
     struct fill out[FILLS_MAX];
     struct fills *s = fills_new();
-    note(s, "f", 1, START_S, 1);
-    note(s, "f", 1, START_S - 5, 2); /* the clock was corrected */
-    assert_int_equal(kept(s, "f", out), 1);
-    note(s, "f", 1, START_S - 7200, 3);
-    assert_int_equal(kept(s, "f", out), 1);
+    note(s, 1, START_S, 1);
+    note(s, 1, START_S - 5, 2); /* the clock was corrected */
+    assert_int_equal(fills_read(s, out), 1);
+    note(s, 1, START_S - 7200, 3);
+    assert_int_equal(fills_read(s, out), 1);
     assert_int_equal(out[0].items, 3);
-    fills_free(s);
-}
-
-static void test_fills__of_too_many_filters_wait_for_one_that_is_gone(void **state)
-{
-    (void)state;
-    char name[16];
-    struct fill out[FILLS_MAX];
-    struct fills *s = fills_new();
-    for (unsigned i = 0; i < FILLS_FILTERS_MAX; i++) {
-        (void)snprintf(name, sizeof(name), "f%u", i);
-        note(s, name, 1, START_S + (i == 7 ? 0 : 2 * 86400), i);
-    }
-    note(s, "late", 1, START_S + 3600, 1);
-    assert_int_equal(kept(s, "late", out), 0);
-    note(s, "late", 1, START_S + 2 * 86400, 1);
-    assert_int_equal(kept(s, "late", out), 1);
-    assert_int_equal(kept(s, "f7", out), 0);
-    assert_int_equal(kept(s, "f8", out), 1);
-    fills_free(s);
+    free(s);
 }
 
 int main(void)
@@ -107,7 +81,6 @@ int main(void)
         cmocka_unit_test(test_fills__of_a_day_are_in_order_and_bounded),
         cmocka_unit_test(test_fills__of_another_incarnation_are_another_filters),
         cmocka_unit_test(test_fills__begin_anew_after_the_clock_was_set_back),
-        cmocka_unit_test(test_fills__of_too_many_filters_wait_for_one_that_is_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

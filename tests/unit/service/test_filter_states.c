@@ -177,6 +177,33 @@ static void test_watch_forget__one_whose_source_was_looked_at_in_vain(void **sta
     config_release(config);
 }
 
+static size_t sample(struct service *s, unsigned i)
+{
+    char name[16];
+    struct fill out[FILLS_MAX];
+    const struct fill one = {.at_s = 1700000000, .items = i, .capacity = 1000};
+    size_t length = (size_t)snprintf(name, sizeof(name), "f%u", i);
+    filter_states_sample(s->watch, name, length, FIRST, &one);
+    return filter_states_samples(s->watch, name, length, out);
+}
+
+static void test_samples__of_too_many_filters_wait_for_one_that_is_gone(void **state)
+{
+    struct service *s = *state;
+    char name[16];
+    assert_int_equal(sample(s, 0), 0); /* nobody knows it */
+    for (unsigned i = 0; i <= STATES_SAMPLED_MAX; i++) {
+        size_t length = (size_t)snprintf(name, sizeof(name), "f%u", i);
+        filter_states_on_seen(s->watch, name, length, FIRST);
+        assert_int_equal(sample(s, i), i < STATES_SAMPLED_MAX);
+    }
+    filter_states_on_dropped(s->watch, "f7", 2, FIRST);
+    filter_states_forget(s->watch, 2);
+    assert_int_equal(sample(s, STATES_SAMPLED_MAX), 1);
+    assert_int_equal(sample(s, 7), 0);
+    assert_int_equal(sample(s, 8), 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -189,6 +216,7 @@ int main(void)
         TEST(test_watch_forget__none_of_those_that_are_there),
         TEST(test_watch_forget__none_that_was_looked_at_or_was_made_again),
         TEST(test_watch_forget__one_whose_source_was_looked_at_in_vain),
+        TEST(test_samples__of_too_many_filters_wait_for_one_that_is_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
