@@ -80,7 +80,7 @@ void key_request_ask_acks(struct key_request *q)
 /* Also for a key that was present before: whoever added it may not have waited for acknowledgements. */
 void key_request_begin_acks(struct key_request *q)
 {
-    q->state = REQUEST_UNACKED;
+    key_request_set(q, REQUEST_UNACKED);
     q->code = ERR_OK;
     q->text[0] = '\0';
     key_request_ask_acks(q);

@@ -47,7 +47,7 @@ static void end(struct key_request *q, enum err code, const char *text)
     else if (text != q->text) /* key_request_bind() may have set it */
         (void)snprintf(q->text, sizeof(q->text), "%s", text);
     if (q->port->inside) {
-        q->state = REQUEST_OVER;
+        key_request_set(q, REQUEST_OVER);
         request_port_hand(q->port, q, q->port);
     } else {
         tell(q);
@@ -143,7 +143,7 @@ static void park(struct key_request *q)
 {
     q->was_delayed = true;
     if (!log_filter_park(q->filter, q, q->changes)) {
-        q->state = REQUEST_READY;
+        key_request_set(q, REQUEST_READY);
         request_port_hand(q->port, q, q->port);
     }
 }
@@ -154,7 +154,7 @@ static void go_on_with(struct key_request *q);
 static void count_down(struct key_request *q)
 {
     if (--q->under_way == 0) {
-        q->state = REQUEST_GOING;
+        key_request_set(q, REQUEST_GOING);
         go_on_with(q);
     }
 }
@@ -285,7 +285,7 @@ static void acknowledge(struct key_request *q)
 
 void key_request_end_part(struct key_request *q)
 {
-    q->state = REQUEST_GOING;
+    key_request_set(q, REQUEST_GOING);
     q->from += q->part;
     q->is_blind = false;
     if (q->from == q->count)
@@ -384,7 +384,7 @@ void key_request_fail(struct key_request *q, enum err code, const char *text)
 
 static void send_keys(struct key_request *q)
 {
-    q->state = REQUEST_ASKING;
+    key_request_set(q, REQUEST_ASKING);
     q->is_sent = true;
     memcpy(q->before, q->found, q->part);
     for (unsigned i = 0; i < q->part; i++)
@@ -420,7 +420,7 @@ static void begin_to_ask(struct key_request *q, bool blocks)
 {
     struct error e; /* not cleared: it is large, and seldom needed */
     enum err code = ERR_OK;
-    q->state = REQUEST_ASKING;
+    key_request_set(q, REQUEST_ASKING);
     q->was_delayed |= blocks || q->part < q->count;
     if (!q->adds)
         note_found(q);
@@ -442,7 +442,7 @@ static void begin_to_ask(struct key_request *q, bool blocks)
 static bool go(struct key_request *q)
 {
     q->changes = atomic_load(&q->filter->changes);
-    q->state = REQUEST_GOING;
+    key_request_set(q, REQUEST_GOING);
     q->under_way = 0;
     q->is_sent = false;
     switch (key_request_bind(q)) {

@@ -90,7 +90,7 @@ struct key_request {
                           * so */
     unsigned degradations;
     uint64_t term; /* of the filter, when it was last bound; 0: its keys are sent even if they are there */
-    uint8_t state;
+    _Atomic uint8_t state;
     uint64_t deadline;
     uint64_t changes;                /* of the filter, when it was last bound */
     uint64_t looked_at;              /* resident_changes() before the last look */

@@ -138,7 +138,7 @@ bool log_filter_park(struct log_filter *f, struct key_request *q, uint64_t chang
     (void)pthread_mutex_lock(&f->parking);
     bool same = atomic_load(&f->changes) == changes;
     if (same) {
-        q->state = REQUEST_PARKED;
+        key_request_set(q, REQUEST_PARKED);
         TAILQ_INSERT_TAIL(&f->parked, q, parked);
     }
     (void)pthread_mutex_unlock(&f->parking);
@@ -152,7 +152,7 @@ void log_filter_unpark(struct log_filter *f, struct key_request *q)
         TAILQ_REMOVE(&f->parked, q, parked);
     if (q->state == REQUEST_READY || q->state == REQUEST_OVER)
         worker_queue_remove(&q->port->ready, &q->ready);
-    q->state = REQUEST_GOING;
+    key_request_set(q, REQUEST_GOING);
     (void)pthread_mutex_unlock(&f->parking);
 }
 
@@ -163,7 +163,7 @@ void log_filter_changed(struct log_filter *f)
     atomic_fetch_add(&f->changes, 1);
     while ((q = TAILQ_FIRST(&f->parked)) != NULL) {
         TAILQ_REMOVE(&f->parked, q, parked);
-        q->state = REQUEST_READY;
+        key_request_set(q, REQUEST_READY);
         request_port_hand(q->port, q, NULL);
     }
     (void)pthread_mutex_unlock(&f->parking);

@@ -84,6 +84,12 @@ enum key_request_state {
     REQUEST_OVER     /* its callback is due */
 };
 
+/* For the thread of its port, which may read it at any time; while it is parked, under `parking`, for any. */
+static inline void key_request_set(struct key_request *q, enum key_request_state state)
+{
+    atomic_store_explicit(&q->state, (uint8_t)state, memory_order_relaxed);
+}
+
 struct request_port {
     struct event_base *base;
     struct async_client *async;

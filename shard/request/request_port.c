@@ -41,7 +41,7 @@ void request_port_begin(struct request_port *p, struct key_request *q)
 
 void request_port_slow(struct request_port *p, struct key_request *q)
 {
-    q->state = REQUEST_SLOWED;
+    key_request_set(q, REQUEST_SLOWED);
     q->was_delayed = true;
     TAILQ_INSERT_TAIL(&p->slowed, q, parked);
 }
