@@ -432,7 +432,8 @@ static void test_filter_drop__of_a_lost_filter_deletes_none_that_was_made_since(
     assert_true(conflicts > 1);
 }
 
-/* There is no filter. Who deletes it sleeps, and meanwhile somebody makes it: it was not there, or is deleted. */
+/* There is no filter. Who deletes it sleeps, and meanwhile somebody makes it: it was not there, or is
+ * deleted. */
 static void test_filter_drop__of_none_does_not_mind_one_that_is_made_meanwhile(void **state)
 {
     static struct life_sleeper s;
