@@ -25,7 +25,7 @@ static struct peer {
     int listener;
     pthread_t thread, serving[CONNECTIONS];
     size_t connections;
-    enum mood mood;
+    _Atomic enum mood mood;
     atomic_bool in[KEYS];
     atomic_uint reserved, deleted, looks, strange;
 } peer;

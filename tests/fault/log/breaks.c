@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/scope.h"
 #include "shard/request/log_filter_state.h"
 #include "shard/view/handle.h"
 #include "shard/view/registry.h"
@@ -63,6 +64,8 @@ static struct fault {
 static pthread_t thread;
 static _Atomic bool stop, failed;
 static _Atomic unsigned broke;
+/* Both threads ask the servers over swap_client(). */
+static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 
 /* --- the breaker --- */
 
@@ -82,12 +85,14 @@ static bool hold(uint64_t n, enum moment moment, const char *counts, uint64_t us
 
 static void copy_all(void)
 {
+    HOLD(&asking);
     for (unsigned i = 0; i < breaks.nodes; i++)
         failed = !swap_copy(&breaks.node[i]) || failed;
 }
 
 static void replace_servers(unsigned nodes)
 {
+    HOLD(&asking);
     for (unsigned i = 0; i < breaks.nodes; i++)
         if ((nodes >> i & 1) != 0)
             swap_hush(&breaks.node[i]);
@@ -124,6 +129,7 @@ static void await_looks(void)
 
 static void lead_back(void)
 {
+    HOLD(&asking);
     for (unsigned i = 0; i < breaks.nodes; i++)
         if ((fault.nodes >> i & 1) != 0)
             swap_hush(&breaks.node[i]);
@@ -212,6 +218,7 @@ static bool end_break(void)
 
 static bool delete_one(const char *pattern)
 {
+    HOLD(&asking);
     bool ok = false;
     for (unsigned i = 0; i < breaks.nodes && !ok; i++) {
         struct client *c = swap_client(&breaks.node[(fault.n + i) % breaks.nodes]);
@@ -226,6 +233,7 @@ static bool delete_one(const char *pattern)
 
 static bool change_id(void)
 {
+    HOLD(&asking);
     struct error e = {""};
     bool ok = true;
     for (unsigned i = 0; i < breaks.nodes; i++)
