@@ -76,13 +76,14 @@ void ahead_ask_replications(struct sync_client *l, unsigned user)
     }
 }
 
+/* Also where one failed: who then asks for itself must not get a reply that was asked for ahead. */
 static void read_all(struct sync_client *l)
 {
     struct sync_client_command *c;
-    while (!l->ahead.fails && (c = TAILQ_FIRST(&l->all)) != NULL) {
+    while ((c = TAILQ_FIRST(&l->all)) != NULL) {
         while (c->state == COMMAND_SENT)
             (void)sync_client_read_one(l, c->peer, NULL);
-        l->ahead.fails = c->state != COMMAND_ANSWERED;
+        l->ahead.fails |= c->state != COMMAND_ANSWERED;
         TAILQ_REMOVE(&l->all, c, all);
         TAILQ_INSERT_TAIL(&l->ahead.read, c, all);
     }
@@ -99,12 +100,13 @@ void ahead_read(struct sync_client *l)
 void ahead_close(struct sync_client *l)
 {
     read_all(l);
-    for (unsigned i = 0; i < ahead_masters(l) && !l->ahead.fails; i++)
+    unsigned masters = l->ahead.fails ? 0 : ahead_masters(l);
+    for (unsigned i = 0; i < masters; i++)
         if (peer_of(l, i)->wants_role)
-            l->ahead.fails = sync_client_send_role(l, sync_client_master(l, i), NULL) != ERR_OK;
-    for (unsigned i = 0; i < ahead_masters(l) && !l->ahead.fails; i++)
+            l->ahead.fails |= sync_client_send_role(l, sync_client_master(l, i), NULL) != ERR_OK;
+    for (unsigned i = 0; i < masters; i++) /* one that was not sent has none */
         if (peer_of(l, i)->wants_role)
-            l->ahead.fails =
+            l->ahead.fails |=
                 sync_client_reply(l, sync_client_master(l, i), &peer_of(l, i)->role, NULL) != ERR_OK;
 }
 

@@ -138,6 +138,79 @@ static void test_a_connection_that_breaks_between__has_everybody_ask_for_himself
     gets("b", "4");
 }
 
+/* --- a node that is away --- */
+
+/* A list of the group's server and another one, and a client without connections. */
+struct pair {
+    struct temp_redis other;
+    struct nodes nodes;
+    struct sync_client *link;
+};
+
+static void pair_make(struct pair *p)
+{
+    char urls[256];
+    must(temp_redis_start(&p->other, NULL, &e), e);
+    (void)snprintf(urls, sizeof(urls), "%s,%s", on.redis.url, p->other.url);
+    must(nodes_parse(&p->nodes, urls, &e), e);
+    p->link = sync_client_new(&p->nodes, REPLY_MS, NULL);
+    assert_non_null(p->link);
+}
+
+static void pair_free(struct pair *p)
+{
+    sync_client_free(p->link);
+    temp_redis_fini(&p->other);
+}
+
+static void pair_gets(struct pair *p, unsigned where, const char *key, const char *wanted)
+{
+    redisReply *r = NULL;
+    must(sync_client_command(p->link, where, &r, &e, "GET %s", key), e);
+    assert_non_null(r);
+    assert_string_equal(r->type == REDIS_REPLY_STRING ? r->str : "", wanted);
+    freeReplyObject(r);
+}
+
+static void test_one_node_of_two_is_away__nobody_gets_the_reply_of_another(void **state)
+{
+    static struct pair p;
+    (void)state;
+    pair_make(&p);
+    pair_gets(&p, 1, "a", "");
+    set("a", "1");
+    set("b", "2");
+    temp_redis_kill(&p.other);
+    assert_true(ahead_begin(p.link));
+    ahead_ask(p.link, 1, 1, "GET %s", "a");
+    ahead_ask(p.link, 2, 0, "GET %s", "a");
+    ahead_ask(p.link, 3, 0, "GET %s", "b");
+    ahead_close(p.link);
+    for (unsigned user = 1; user <= 3; user++) {
+        ahead_use(p.link, user);
+        pair_gets(&p, 0, "b", "2");
+        pair_gets(&p, 0, "a", "1");
+    }
+    ahead_end(p.link);
+    pair_free(&p);
+}
+
+static void test_a_node_that_is_back_before_its_use__answers(void **state)
+{
+    static struct pair p;
+    (void)state;
+    pair_make(&p);
+    temp_redis_kill(&p.other);
+    assert_true(ahead_begin(p.link));
+    ahead_ask(p.link, 1, 1, "GET %s", "a");
+    must(temp_redis_restart(&p.other, false, &e), e);
+    ahead_close(p.link);
+    ahead_use(p.link, 1);
+    pair_gets(&p, 1, "a", "");
+    ahead_end(p.link);
+    pair_free(&p);
+}
+
 static uint64_t infos(void)
 {
     redisReply *r = client_command(&on.client, "INFO commandstats");
@@ -224,6 +297,8 @@ int main(void)
         cmocka_unit_test_setup(test_what_was_not_used__is_forgotten, set_up),
         cmocka_unit_test_setup(test_replies_of_a_replica__do_not_count, set_up),
         cmocka_unit_test_setup(test_a_connection_that_breaks_between__has_everybody_ask_for_himself, set_up),
+        cmocka_unit_test_setup(test_one_node_of_two_is_away__nobody_gets_the_reply_of_another, set_up),
+        cmocka_unit_test_setup(test_a_node_that_is_back_before_its_use__answers, set_up),
         cmocka_unit_test_setup(test_the_ids_of_masters__are_asked_for_once_for_all_users, set_up),
         cmocka_unit_test_setup(test_many_users__are_asked_for_in_groups_until_one_ends_it, set_up),
     };
