@@ -261,14 +261,17 @@ static enum err maintainer_start(struct maintainer *t, struct filters *fs, struc
     return ERR_OK;
 }
 
-static void maintainer_stop(struct maintainer *t, unsigned timeout_ms)
+static void maintainer_leave(struct maintainer *t, unsigned timeout_ms)
 {
-    if (t->is_started) {
-        t->leave_ms = timeout_ms;
-        while (mailbox_post(t->mailbox, begin_to_leave, t) != ERR_OK)
-            clock_sleep_us(1000);
+    t->leave_ms = timeout_ms;
+    while (t->is_started && mailbox_post(t->mailbox, begin_to_leave, t) != ERR_OK)
+        clock_sleep_us(1000);
+}
+
+static void maintainer_stop(struct maintainer *t)
+{
+    if (t->is_started)
         (void)pthread_join(t->thread, NULL);
-    }
     if (t->letters != NULL)
         event_free(t->letters);
     mailbox_free(t->mailbox);
@@ -302,8 +305,10 @@ void filters_free(struct filters *fs, unsigned timeout_ms)
 {
     if (fs == NULL)
         return;
+    for (unsigned i = 0; i < fs->options.threads; i++) /* all at one time: what they wait for may not come */
+        maintainer_leave(&fs->maintainer[i], timeout_ms);
     for (unsigned i = 0; i < fs->options.threads; i++)
-        maintainer_stop(&fs->maintainer[i], timeout_ms);
+        maintainer_stop(&fs->maintainer[i]);
     free(fs->maintainer);
     (void)pthread_mutex_destroy(&fs->lock);
     free(fs);

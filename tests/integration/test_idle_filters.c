@@ -118,6 +118,30 @@ static void test_status_of_all_filters__asks_a_node_once_for_many(void **state)
     freeReplyObject(all);
 }
 
+/* A node goes away for some looks. Those filters that lie on the other one are looked at as ever. */
+static void test_looks_at_many_filters__go_on_while_a_node_is_away(void **state)
+{
+    enum { AWAY_US = 4 * 1000 * 1000, TURNS = 2 };
+    (void)state;
+    struct error e = {""};
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        (void)await_looks();
+        temp_redis_kill(&fixture.redis[turn]);
+        for (uint64_t until = clock_mono_us() + AWAY_US; clock_mono_us() < until;) {
+            redisReply *r = client_command(&fixture.client[0], "TB.STATUS");
+            assert_non_null(r); /* else the coordinator has ended */
+            freeReplyObject(r);
+        }
+        must(temp_redis_restart(&fixture.redis[turn], true, &e), e);
+        for (unsigned i = 0; i < FILTERS; i++) {
+            int64_t is_there = 0;
+            must(client_integer(&fixture.client[0], &is_there, &e, "BF.EXISTS idle-%u key", i), e);
+            assert_int_equal(is_there, 1);
+        }
+    }
+    (void)await_looks();
+}
+
 /* And they ask once, over a connection of its own, which masters there are. */
 static void test_looks_at_many_filters_of_a_cluster__share_its_map(void **state)
 {
@@ -134,6 +158,7 @@ int main(void)
     const struct CMUnitTest list[] = {
         cmocka_unit_test(test_looks_at_many_filters__share_what_they_ask_of_a_node),
         cmocka_unit_test(test_status_of_all_filters__asks_a_node_once_for_many),
+        cmocka_unit_test(test_looks_at_many_filters__go_on_while_a_node_is_away),
     };
     const struct CMUnitTest cluster[] = {
         cmocka_unit_test(test_looks_at_many_filters_of_a_cluster__share_its_map),
