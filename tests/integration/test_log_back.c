@@ -530,7 +530,7 @@ static void test_home_goes_back_behind_a_token__who_reads_blocks_finds_a_later_o
 {
     struct error e = {""};
     struct client shards;
-    struct key_name key;
+    struct key_name key = {.length = 0};
     (void)state;
     struct log_member *folder = opens(UINT64_MAX, true);
     assert_int_equal(log_member_added(folder, 0, BATCH), BATCH);
@@ -549,8 +549,9 @@ static void test_home_goes_back_behind_a_token__who_reads_blocks_finds_a_later_o
     log_filter_lost(folder->filter, &(struct log_lost){.generation = 1});
     folder->filter->wake(folder->filter->wake_arg);
     wait_until_there(&key);
-    while (stored()->lost.generation != 0)
-        clock_sleep_us(5000);
+    uint64_t until = clock_mono_us() + WAIT_US;
+    for (; stored()->lost.generation != 0; clock_sleep_us(5000))
+        assert_true(clock_mono_us() < until);
     log_member_abandon(folder);
     opened--;
     two_nodes_go_back(&two);
