@@ -85,6 +85,13 @@ enum err admin_open(struct admin *a, const struct admin_call *call, struct error
     return code == ERR_OK ? handle_load(&a->handle, &a->view, e) : code;
 }
 
+enum err admin_open_client(struct admin *a, const struct admin_call *call, struct error *e)
+{
+    const struct service *s = a->service;
+    return key_client_open(&a->client, s->logs, &s->nodes, s->redis_timeout_ms, call->filter,
+                           call->filter_length, e);
+}
+
 /* Unless it is one of the configuration. */
 static void add_name(struct filter_names *to, const struct config *config, const char *name, size_t length)
 {

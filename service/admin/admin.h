@@ -179,6 +179,8 @@ MUST_CHECK enum err admin_need_source(struct admin *a, struct admin_call *call, 
                                       const char *nothing, struct error *e);
 /* Load the call's filter: a->handle and a->view. */
 MUST_CHECK enum err admin_open(struct admin *a, const struct admin_call *call, struct error *e);
+/* Open the call's filter in this process, which then has a control of it: a->client. */
+MUST_CHECK enum err admin_open_client(struct admin *a, const struct admin_call *call, struct error *e);
 
 /* The job that TB.REBUILD requests and TB.PLAN previews; TB.VERIFY changes it. Borrows from both arguments.
  */

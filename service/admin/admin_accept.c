@@ -6,7 +6,6 @@
 #include "expansion/record/history.h"
 #include "service/admin/admin.h"
 #include "shard/control/filters.h"
-#include "shard/control/key_client.h"
 #include "shard/members/lost.h"
 
 /* In the form of finish.lua. */
@@ -50,17 +49,6 @@ static void tell_accepted(struct admin *a, const char *filter, uint64_t begun_ms
                  log_quote(e.text));
 }
 
-/* What has to be settled first is for the filter's controls. There may be none: nobody has asked for the
- * filter since its coordinators began. */
-static void open_control(struct admin *a, const struct admin_call *call)
-{
-    struct error ignored;
-    const struct service *s = a->service;
-    enum err code = key_client_open(&a->client, s->logs, &s->nodes, s->redis_timeout_ms, call->filter,
-                                    call->filter_length, &ignored);
-    (void)code;
-}
-
 enum err admin_accept(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     struct mutex *mutex = NULL;
@@ -76,8 +64,13 @@ enum err admin_accept(struct admin *a, struct admin_call *call, struct reply *r,
     bool degraded = code == ERR_OK && a->view.degraded;
     if (code == ERR_OK)
         code = lost_accept(a->redis, &a->handle.names, &made, e);
-    if (code == ERR_BUSY)
-        open_control(a, call);
+    /* What has to be settled first is for the filter's controls. There may be none: nobody has asked for the
+     * filter since its coordinators began. */
+    if (code == ERR_BUSY) {
+        struct error ignored;
+        enum err opened = admin_open_client(a, call, &ignored);
+        (void)opened; /* the next call tries again */
+    }
     if (code == ERR_OK && degraded)
         tell_accepted(a, call->filter, begun_ms, made);
     filters_look(a->service->logs, call->filter, call->filter_length);

@@ -42,8 +42,7 @@ static enum err count(struct admin *a, const struct admin_call *call, uint64_t *
         lengths[i] = sizeof(random[i]);
     }
     struct log_status status;
-    enum err code = key_client_open(&a->client, s->logs, &s->nodes, s->redis_timeout_ms, call->filter,
-                                    call->filter_length, e);
+    enum err code = admin_open_client(a, call, e);
     uint64_t until = clock_mono_us() + (uint64_t)s->redis_timeout_ms * 1000;
     bool counts = false;
     while (code == ERR_OK && !counts) {

@@ -10,11 +10,11 @@ enum { REPLY_MS = 5000 };
 
 struct log_cluster at;
 
-void log_cluster_start(unsigned masters, bool has_replicas)
+void log_cluster_start(unsigned masters, unsigned owners, bool has_replicas)
 {
     struct error e = {""};
     (void)signal(SIGPIPE, SIG_IGN);
-    must(temp_cluster_start(&at.cluster, masters, masters, has_replicas ? masters : 0, &e), e);
+    must(temp_cluster_start(&at.cluster, masters, owners, has_replicas ? masters : 0, &e), e);
     must(cluster_parse_seeds(&at.seeds, at.cluster.seeds, &e), e);
     at.nodes = (struct nodes){.cluster = cluster_new(&at.seeds)};
     at.other_nodes = (struct nodes){.cluster = cluster_new(&at.seeds)};

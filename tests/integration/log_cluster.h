@@ -15,8 +15,8 @@ struct log_cluster {
 };
 extern struct log_cluster at;
 
-/* @masters share the slots, and have a replica each, or none. */
-void log_cluster_start(unsigned masters, bool has_replicas);
+/* The first @owners of @masters share the slots; all masters have a replica each, or none. */
+void log_cluster_start(unsigned masters, unsigned owners, bool has_replicas);
 void log_cluster_stop(void);
 /* The node that holds the key's slot, by the first node. */
 unsigned log_cluster_owner(const struct key_name *key);

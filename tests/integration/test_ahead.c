@@ -195,6 +195,25 @@ static void test_one_node_of_two_is_away__nobody_gets_the_reply_of_another(void 
     pair_free(&p);
 }
 
+static void
+test_one_node_of_two_goes_away_before_it_says_who_it_is__nobody_gets_that_of_the_other(void **state)
+{
+    static struct pair p;
+    (void)state;
+    pair_make(&p);
+    set("b", "2");
+    assert_true(ahead_begin(p.link));
+    ahead_ask(p.link, 1, 0, "GET %s", "b");
+    ahead_ask(p.link, 2, 1, "GET %s", "b");
+    ahead_read(p.link);
+    temp_redis_kill(&p.other);
+    ahead_close(p.link);
+    ahead_use(p.link, 1);
+    pair_gets(&p, 0, "b", "2");
+    ahead_end(p.link);
+    pair_free(&p);
+}
+
 static void test_a_node_that_is_back_before_its_use__answers(void **state)
 {
     static struct pair p;
@@ -298,6 +317,8 @@ int main(void)
         cmocka_unit_test_setup(test_replies_of_a_replica__do_not_count, set_up),
         cmocka_unit_test_setup(test_a_connection_that_breaks_between__has_everybody_ask_for_himself, set_up),
         cmocka_unit_test_setup(test_one_node_of_two_is_away__nobody_gets_the_reply_of_another, set_up),
+        cmocka_unit_test_setup(
+            test_one_node_of_two_goes_away_before_it_says_who_it_is__nobody_gets_that_of_the_other, set_up),
         cmocka_unit_test_setup(test_a_node_that_is_back_before_its_use__answers, set_up),
         cmocka_unit_test_setup(test_the_ids_of_masters__are_asked_for_once_for_all_users, set_up),
         cmocka_unit_test_setup(test_many_users__are_asked_for_in_groups_until_one_ends_it, set_up),

@@ -46,7 +46,7 @@ static void name_filter(void)
 static int set_up(void **state)
 {
     (void)state;
-    log_cluster_start(MASTERS, true);
+    log_cluster_start(MASTERS, MASTERS, true);
     name_filter();
     return 0;
 }

@@ -22,7 +22,7 @@ static int start(void **state)
 {
     struct error e = {""};
     (void)state;
-    log_cluster_start(MASTERS, false);
+    log_cluster_start(MASTERS, MASTERS, false);
     must(names_init(&at.names, "tb", "f", 1, &e), e);
     must(log_member_make(at.link, &at.names, CAPACITY, 1, SHARD_BYTES, &e), e);
     return 0;

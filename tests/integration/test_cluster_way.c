@@ -49,7 +49,7 @@ static void name_filter(void)
 static int start(void **state)
 {
     (void)state;
-    log_cluster_start(MASTERS, false);
+    log_cluster_start(MASTERS, MASTERS, false);
     return 0;
 }
 
