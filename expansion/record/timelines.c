@@ -15,7 +15,7 @@ enum err timelines_look(struct sync_client *l, const char *prefix, const struct 
     unsigned home = nodes_key(sync_client_nodes(l), key.text, key.length);
     enum err code = sync_client_command(l, home, &r, e, "HGET %b %" PRIu64, key.text, key.length, h->system);
     if (code != ERR_OK)
-        return code;
+        return error_prefix(e, code, "dsn cannot be compared with %s in Redis", key.text);
     if (r->type == REDIS_REPLY_STRING)
         (void)number_u64(r->str, r->len, &highest);
     if (h->timeline < highest)

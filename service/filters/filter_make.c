@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include "base/log.h"
 #include "service/filters/filter_states.h"
-#include "shard/generations/grow.h"
 #include "expansion/job/memory.h"
 #include "shard/view/registry.h"
 #include "shard/control/filters.h"
@@ -57,13 +56,26 @@ static struct recipe recipe_for(const struct config_filter *c, const struct crea
     return r;
 }
 
+static struct make_options options_for(const struct config *config, const struct recipe *r)
+{
+    enum { LANES = 1 };
+    return (struct make_options){.capacity = r->capacity,
+                                 .error_rate = r->error_rate,
+                                 .expansion = r->expansion,
+                                 .sourced = r->sourced,
+                                 .lanes = LANES,
+                                 .shard_bytes = (uint32_t)config->shard_bytes};
+}
+
 /* An existing filter needs no check. */
 static enum err check_memory(const struct handle *f, const struct make_options *o, struct error *e)
 {
     char warning[256];
+    struct layer first;
     struct plan plan = {.capacity = o->capacity};
-    enum err code = geometry_plan(&plan.geometry, o->capacity, o->error_rate, o->shard_bytes, e);
+    enum err code = make_first_layer(o, &first, e);
     if (code == ERR_OK) {
+        plan.geometry = first.geometry;
         plan.memory_new = geometry_memory_log(&plan.geometry);
         code = memory_fits(f, NULL, o->placement, &plan, NULL, NULL, warning, e);
     }
@@ -226,19 +238,13 @@ enum err filter_make_log(struct filter_naming *n, const struct make_options *opt
 static enum err make(struct service *s, const struct config *config, struct handle *f, const char *name,
                      size_t length, const struct recipe *r, struct mutex *mutex, struct error *e)
 {
-    enum { LANES = 1 };
     struct placement on;
     struct view is;
     struct log_view *v = malloc(sizeof(*v));
     const struct work work = {.fn = filter_hold_mutex, .arg = mutex};
     struct filter_naming naming = {.handle = f, .as_new = r->sourced || r->anew};
-    struct make_options o = {.capacity = r->capacity,
-                             .error_rate = r->error_rate,
-                             .expansion = r->expansion,
-                             .sourced = r->sourced,
-                             .lanes = LANES,
-                             .placement = &on,
-                             .shard_bytes = (uint32_t)config->shard_bytes};
+    struct make_options o = options_for(config, r);
+    o.placement = &on;
     if (v == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = service_claim(s, f->redis, e);
@@ -286,13 +292,12 @@ uint64_t filter_make_bytes(const struct config *config, const char *name, size_t
                            const struct creation *creation)
 {
     struct recipe r = recipe_for(config_find(config, name, length), creation);
-    struct geometry g;
+    struct make_options o = options_for(config, &r);
+    struct layer first;
     struct error ignored; /* making the filter reports it */
-    double rate = r.expansion != 0 ? grow_first_rate(r.error_rate) : r.error_rate;
-    uint32_t most = (uint32_t)config->shard_bytes;
-    if (r.sourced)
-        return 0;
-    return geometry_plan(&g, r.capacity, rate, most, &ignored) == ERR_OK ? geometry_memory_log(&g) : 0;
+    return !r.sourced && make_first_layer(&o, &first, &ignored) == ERR_OK
+               ? geometry_memory_log(&first.geometry)
+               : 0;
 }
 
 struct mutex_options filter_mutex_options(const struct service *s, const struct config *config,

@@ -53,6 +53,14 @@ static enum err run(struct maker *m, long long *answer, struct error *e)
 
 /* --- what is made --- */
 
+enum err make_first_layer(const struct make_options *o, struct layer *first, struct error *e)
+{
+    *first = (struct layer){.capacity = o->capacity,
+                            .error_rate = o->sourced || o->expansion == 0 ? o->error_rate
+                                                                          : grow_first_rate(o->error_rate)};
+    return geometry_plan(&first->geometry, o->capacity, first->error_rate, o->shard_bytes, e);
+}
+
 static enum err plan_generation(struct maker *m, struct generation *g, struct error *e)
 {
     const struct make_options *o = m->options;
@@ -67,10 +75,7 @@ static enum err plan_generation(struct maker *m, struct generation *g, struct er
                              .error_rate = o->error_rate,
                              .layer_count = 1};
     placement_pin(o->placement, sync_client_nodes(m->redis), g);
-    g->layers[0] = (struct layer){
-        .capacity = o->capacity,
-        .error_rate = o->sourced || o->expansion == 0 ? o->error_rate : grow_first_rate(o->error_rate)};
-    return geometry_plan(&g->layers[0].geometry, o->capacity, g->layers[0].error_rate, o->shard_bytes, e);
+    return make_first_layer(o, &g->layers[0], e);
 }
 
 /* Plan the view, except for what is only known once lanes and shards are there. */

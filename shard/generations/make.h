@@ -62,6 +62,9 @@ struct make_options {
     uint64_t later_than; /* the latest incarnation of the filter that the caller knows; 0: none */
 };
 
+/* The first layer of what is made without content. Pure. ERR_RANGE. */
+MUST_CHECK enum err make_first_layer(const struct make_options *o, struct layer *first, struct error *e);
+
 /* Make the filter @names. Sets its incarnation to the one that is drawn; *@out is its view. The caller holds
  * the filter's lease, and is sure that nothing of an earlier incarnation is needed: all of that is removed,
  * so none of its lanes is open when the view is published.

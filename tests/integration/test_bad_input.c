@@ -486,6 +486,36 @@ static void test_memory__too_small_for_a_filter_is_refused_with_figures(void **s
     temp_redis_fini(&small);
 }
 
+/* What is checked before is what is made: no filter gets half of its shards before Redis has no memory left.
+ */
+static void test_memory__that_is_a_little_too_small_is_noticed_before_shards_are_made(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct temp_redis small;
+    struct daemon d;
+    struct client c;
+    unsigned made = 0, refused = 0;
+    static const char *const limit[] = {"--maxmemory", "8mb", NULL};
+    must(temp_redis_start(&small, limit, &e), e);
+    must(daemon_start(&d, &(struct daemon_options){.nodes = small.url}, &e), e);
+    must(client_open(&c, d.port, 20000, &e), e);
+    for (unsigned keys = 3000000; keys <= 6000000; keys += 200000) {
+        if (client_ok(&c, &e, "BF.RESERVE f%u 0.01 %u", keys, keys) == ERR_OK)
+            made++;
+        else if (strstr(e.text, " has too little memory: ") == NULL)
+            fail_msg("%u keys: %s", keys, e.text);
+        else
+            refused++;
+        int64_t n = -1;
+        must(client_integer(&c, &n, &e, "DEL f%u", keys), e);
+    }
+    assert_true(made > 0 && refused > 0);
+    client_close(&c);
+    assert_true(daemon_fini(&d));
+    temp_redis_fini(&small);
+}
+
 static void test_memory__too_small_for_a_rebuild_leaves_the_filter_serving(void **state)
 {
     (void)state;
@@ -540,6 +570,7 @@ int main(void)
         cmocka_unit_test(test_rebuild__waits_for_a_transaction_that_its_role_may_not_see),
         cmocka_unit_test(test_rebuild__says_that_readers_are_not_let_in_and_that_they_are),
         cmocka_unit_test(test_memory__too_small_for_a_filter_is_refused_with_figures),
+        cmocka_unit_test(test_memory__that_is_a_little_too_small_is_noticed_before_shards_are_made),
         cmocka_unit_test(test_memory__too_small_for_a_rebuild_leaves_the_filter_serving),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
