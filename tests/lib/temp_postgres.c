@@ -91,12 +91,16 @@ static enum err run_initdb(struct temp_postgres *p, struct error *e)
     (void)snprintf(data, sizeof(data), "%s/data", p->directory);
     struct command c;
     begin_command(&c);
-    const char *const words[] = {program,     "-D",
-                                 data,        "-U",
-                                 "postgres",  "-A",
-                                 "trust",     "-E",
-                                 "UTF8",      "--locale=C.UTF-8",
-                                 "--no-sync", "--no-instructions"};
+    const char *const words[] = {program,
+                                 "-D",
+                                 data,
+                                 "-Upostgres",
+                                 "-Atrust",
+                                 "-EUTF8",
+                                 "--locale=C.UTF-8",
+                                 "--no-sync",
+                                 "--no-instructions",
+                                 "--wal-segsize=1"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         add(&c, words[i]);
     char *output = NULL;
