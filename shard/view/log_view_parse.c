@@ -473,8 +473,10 @@ static void clear(struct log_generation *g)
     g->shape.number = g->next.number = g->keys = g->keys_of = g->lost.generation = 0;
     g->counted_lanes = 0;
     g->filled = 0;
-    for (unsigned lane = 0; lane < LOG_LANES_MAX; lane++)
-        g->folded[lane].lane_number = g->full[lane].generation = 0;
+    for (unsigned lane = 0; lane < LOG_LANES_MAX; lane++) {
+        g->folded[lane] = (struct log_folded){.lane_number = 0};
+        g->full[lane].generation = 0;
+    }
 }
 
 /* Drop what the generation that had the slot before has left. */
