@@ -195,8 +195,8 @@ enum err folder_count(struct folder *f, const struct log_id *from, const struct 
     return code;
 }
 
-/* Write those blocks of one shard that the keys change. @counts: keys that change one were not counted
- * yet. */
+/* Write those blocks of one shard that the keys change; none if a block of the shard was not read. @counts:
+ * keys that change one were not counted yet. */
 static enum err write_blocks(struct folder *f, struct work *w, const struct overlay_met *met, unsigned count,
                              bool counts, uint8_t (**blocks)[BLOCK_BITS_MAX / 8], unsigned *taken,
                              struct error *e)
@@ -204,12 +204,13 @@ static enum err write_blocks(struct folder *f, struct work *w, const struct over
     unsigned layer = met->layer, at = 0;
     uint32_t shard = met->key.shard, bytes = f->fold.shape->layers[layer].geometry.block_bits / 8,
              written = 0;
+    bool is_read = shard_of(f, layer, shard)->state != FOLDER_FOREIGN;
     fold_begin(&f->fold, layer, shard);
     while (at < count && met[at].layer == layer && met[at].key.shard == shard &&
            written + bytes <= FOLD_WRITE_BYTES) {
         unsigned n = in_one_block(met + at, count - at);
         uint8_t *block = *(*blocks)++;
-        unsigned changed = complete(f, met + at, n, block);
+        unsigned changed = is_read ? complete(f, met + at, n, block) : 0;
         if (changed > 0) {
             f->resident->folded_keys += counts ? changed : 0;
             fold_piece(&f->fold, (met[at].key.block + UINT64_C(1)) * bytes, block, bytes);
@@ -218,9 +219,7 @@ static enum err write_blocks(struct folder *f, struct work *w, const struct over
         at += n;
     }
     *taken = at;
-    if (written == 0 || shard_of(f, layer, shard)->state == FOLDER_FOREIGN)
-        return ERR_OK;
-    return folder_send_script(f, w, layer, shard, e);
+    return written == 0 ? ERR_OK : folder_send_script(f, w, layer, shard, e);
 }
 
 /* A block with more keys in a later batch is read again after this write. */

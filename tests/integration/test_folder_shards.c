@@ -97,6 +97,10 @@ static void test_fold__by_keys_leaves_a_block_that_has_not_its_tag(void **state)
     redisReply *before = servers_command(&folding_servers, 0, "GET %b", name.text, name.length);
     folding_apply(p, 1000, 2000);
     gives(ERR_LOST, folding_fold_to(p, 2000, &e), e);
+    assert_in_range(p->resident->folded_keys, 1000, 2000);
+    uint64_t counted = p->resident->folded_keys;
+    gives(ERR_LOST, folding_fold_to(p, 2000, &e), e);
+    assert_int_equal(p->resident->folded_keys, counted); /* keys that are not written are not counted */
     redisReply *after = servers_command(&folding_servers, 0, "GET %b", name.text, name.length);
     assert_int_equal(after->len, before->len);
     assert_memory_equal(after->str, before->str, before->len);
