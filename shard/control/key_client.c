@@ -71,7 +71,6 @@ static enum err ask_some(struct key_client *c, bool adds, unsigned count, uint8_
 {
     struct log_filter *log = open_filter_log(c->open);
     c->is_told = false;
-    memset(answers, KEY_NO_ANSWER, count);
     if (adds)
         key_add(c->port, log, &c->request, c->keys, count, answers, NULL, on_told, c);
     else if (key_check(c->port, log, &c->request, c->keys, count, answers, on_told, c))

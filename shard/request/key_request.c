@@ -502,6 +502,7 @@ static bool begin(struct request_port *p, struct log_filter *f, struct key_reque
 bool key_check(struct request_port *p, struct log_filter *f, struct key_request *q,
                const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done, void *arg)
 {
+    memset(answers, KEY_NO_ANSWER, count);
     bool found = begin(p, f, q, keys, count, answers, false, NULL, done, arg);
     if (found) {
         memset(answers, KEY_PRESENT, count);

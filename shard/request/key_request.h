@@ -107,9 +107,9 @@ struct key_request {
     char text[200];
 };
 
-/* Look up @count keys, 1 to KEY_REQUEST_MAX. @keys and @answers (enum key_answer of each; KEY_NO_ANSWER at
- * first) are borrowed until @done; a key that is found gets its answer earlier. True: all keys are present,
- * and @done is not called. */
+/* Look up @count keys, 1 to KEY_REQUEST_MAX. @keys and @answers (enum key_answer of each;
+ * KEY_NO_ANSWER at first, which this sets) are borrowed until @done; a key that is found gets its answer
+ * earlier. True: all keys are present, and @done is not called. */
 MUST_CHECK bool key_check(struct request_port *p, struct log_filter *f, struct key_request *q,
                           const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done,
                           void *arg);
