@@ -87,38 +87,34 @@ enum err folder_go_on(struct folder *f, unsigned layer, uint32_t shard, enum err
 
 /* --- taking over --- */
 
-static void push(struct window *w, unsigned layer, uint32_t shard)
+static void push(struct folder_window *w, struct folder_script script)
 {
-    unsigned at = (w->first + w->count++) % WINDOW;
-    w->sent[at].layer = layer;
-    w->sent[at].shard = shard;
+    w->sent[(w->first + w->count++) % FOLDER_WINDOW] = script;
 }
 
-static void pop(struct window *w, unsigned *layer, uint32_t *shard)
+static struct folder_script pop(struct folder_window *w)
 {
-    *layer = w->sent[w->first].layer;
-    *shard = w->sent[w->first].shard;
-    w->first = (w->first + 1) % WINDOW;
+    struct folder_script script = w->sent[w->first];
+    w->first = (w->first + 1) % FOLDER_WINDOW;
     w->count--;
+    return script;
 }
 
 struct entering {
-    struct window window;
+    struct folder_window window;
     uint64_t later; /* the number of a later token in a shard; 0: none */
 };
 
 static enum err take_entered(struct folder *f, struct entering *n, struct error *e)
 {
-    unsigned layer;
-    uint32_t shard;
+    struct folder_script one = pop(&n->window);
     uint64_t later;
-    pop(&n->window, &layer, &shard);
-    enum err code = fold_entered(&f->fold, layer, shard, &later, e);
+    enum err code = fold_entered(&f->fold, one.layer, one.shard, &later, e);
     if (code == ERR_OK)
-        shard_of(f, layer, shard)->state = FOLDER_ENTERED;
+        shard_of(f, one.layer, one.shard)->state = FOLDER_ENTERED;
     if (later > n->later)
         n->later = later;
-    return folder_go_on(f, layer, shard, code, e);
+    return folder_go_on(f, one.layer, one.shard, code, e);
 }
 
 static enum err enter(struct folder *f, unsigned layer, uint32_t shard, void *arg, struct error *e)
@@ -126,11 +122,11 @@ static enum err enter(struct folder *f, unsigned layer, uint32_t shard, void *ar
     struct entering *n = arg;
     if (shard_of(f, layer, shard)->state != FOLDER_FOREIGN)
         return ERR_OK;
-    enum err code = n->window.count == WINDOW ? take_entered(f, n, e) : ERR_OK;
+    enum err code = n->window.count == FOLDER_WINDOW ? take_entered(f, n, e) : ERR_OK;
     if (code == ERR_OK)
         code = fold_enter(&f->fold, layer, shard, e);
     if (code == ERR_OK)
-        push(&n->window, layer, shard);
+        push(&n->window, (struct folder_script){.layer = layer, .shard = shard});
     return code;
 }
 
@@ -300,29 +296,34 @@ enum err folder_take_over(struct folder *f, struct error *e)
 
 /* --- scripts under way --- */
 
-static enum err take_reply(struct folder *f, struct work *w, struct error *e)
+/* A script stays in the window until it is known whether it was executed. */
+static enum err take_reply(struct folder *f, struct error *e)
 {
-    unsigned layer;
-    uint32_t shard;
-    pop(&w->window, &layer, &shard);
-    return folder_go_on(f, layer, shard, fold_reply(&f->fold, layer, shard, e), e);
-}
-
-enum err folder_take_replies(struct folder *f, struct work *w, struct error *e)
-{
-    enum err code = ERR_OK;
-    while (w->window.count > 0 && code == ERR_OK)
-        code = take_reply(f, w, e);
+    const struct folder_script *one = &f->window.sent[f->window.first];
+    enum err code = fold_reply(&f->fold, one->layer, one->shard, e);
+    if (code != ERR_OK && code != ERR_FENCED && !fold_is_lost(code))
+        return code;
+    f->resident->folded_keys += code == ERR_OK ? one->keys : 0;
+    code = folder_go_on(f, one->layer, one->shard, code, e);
+    (void)pop(&f->window);
     return code;
 }
 
-enum err folder_send_script(struct folder *f, struct work *w, unsigned layer, uint32_t shard, struct error *e)
+enum err folder_take_replies(struct folder *f, struct error *e)
 {
-    enum err code = w->window.count == WINDOW ? take_reply(f, w, e) : ERR_OK;
+    enum err code = ERR_OK;
+    while (f->window.count > 0 && code == ERR_OK)
+        code = take_reply(f, e);
+    return code;
+}
+
+enum err folder_send_script(struct folder *f, const struct folder_script *script, struct error *e)
+{
+    enum err code = f->window.count == FOLDER_WINDOW ? take_reply(f, e) : ERR_OK;
     if (code == ERR_OK)
-        code = fold_send(&f->fold, layer, shard, e);
+        code = fold_send(&f->fold, script->layer, script->shard, e);
     if (code == ERR_OK)
-        push(&w->window, layer, shard);
+        push(&f->window, *script);
     return code;
 }
 
@@ -339,7 +340,7 @@ static enum err note_stamp(struct folder *f, unsigned layer, uint32_t shard, voi
 
 /* Store the number of keys before the copied pages are sent: the pages hold no entry that is applied after
  * this. */
-static enum err count_copied(struct folder *f, struct work *w, struct error *e)
+static enum err count_copied(struct folder *f, struct error *e)
 {
     struct log_counted at[LOG_LANES_MAX];
     unsigned lanes = f->resident->lanes;
@@ -348,7 +349,7 @@ static enum err count_copied(struct folder *f, struct work *w, struct error *e)
     resident_barrier(f->resident); /* wait for entries that are half applied */
     if (f->count == NULL || !f->count(f->tend_arg, f, at, lanes, &keys))
         return ERR_OK;
-    code = folder_take_replies(f, w, e);
+    code = folder_take_replies(f, e);
     if (code == ERR_OK)
         code = fold_count(&f->fold, at, lanes, keys, e);
     f->counted |= code == ERR_OK;
@@ -357,10 +358,11 @@ static enum err count_copied(struct folder *f, struct work *w, struct error *e)
 
 static enum err send_copied(struct folder *f, struct work *w, struct error *e)
 {
-    enum err code = w->copies > 0 ? count_copied(f, w, e) : ERR_OK;
+    enum err code = w->copies > 0 ? count_copied(f, e) : ERR_OK;
     for (unsigned i = 0; i < w->copies && code == ERR_OK; i++) {
         fold_batch(&f->fold, w->copied[i].layer, &w->copied[i].batch);
-        code = folder_send_script(f, w, w->copied[i].layer, w->copied[i].batch.shard, e);
+        code = folder_send_script(
+            f, &(struct folder_script){.layer = w->copied[i].layer, .shard = w->copied[i].batch.shard}, e);
     }
     w->copies = 0;
     return code;
@@ -375,7 +377,7 @@ static enum err write_shard(struct folder *f, struct work *w, unsigned layer, ui
     for (uint32_t page = 0;
          code == ERR_OK && dirty_take_from(b, shard, &page, &w->copied[w->copies].batch);) {
         w->copied[w->copies++].layer = layer;
-        if (w->copies == WINDOW)
+        if (w->copies == FOLDER_WINDOW)
             code = send_copied(f, w, e);
     }
     return code;
@@ -390,8 +392,8 @@ static enum err write_marked(struct folder *f, struct work *w, struct error *e)
                 code = write_shard(f, w, layer, s, e);
     if (code == ERR_OK)
         code = send_copied(f, w, e);
-    return code == ERR_OK ? folder_take_replies(f, w, e) : code; /* after an error, the next take-over finds
-                                                                  * what was not written */
+    return code == ERR_OK ? folder_take_replies(f, e) : code; /* after an error, the next take-over finds
+                                                               * what was not written */
 }
 
 /* --- folding --- */
@@ -433,6 +435,8 @@ static enum err write_all(struct folder *f, struct work *w, const struct log_id 
     f->lost = 0;
     f->lost_shard.generation = 0;
     enum err code = f->took_over ? enter_all(f, &later, e) : folder_take_over(f, e);
+    if (code == ERR_OK)
+        code = folder_count_unanswered(f, e);
     if (code == ERR_OK)
         code = join_all(f, e);
     if (code == ERR_OK)
@@ -497,7 +501,7 @@ enum err folder_fold(struct folder *f, struct folder_lane *lanes, unsigned count
     struct work *w = malloc(sizeof(*w));
     if (w == NULL)
         return error_set(e, ERR_NOMEM, "no memory to fold");
-    w->window.first = w->window.count = w->copies = 0;
+    w->copies = 0;
     for (unsigned i = 0; i < count; i++)
         to[i] = lanes[i].position.id;
     resident_barrier(f->resident); /* every bit that a position counts on has its mark */

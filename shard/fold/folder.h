@@ -45,6 +45,22 @@ struct folder_shard {
     uint8_t state;  /* enum folder_state */
 };
 
+/* A script under way that writes into a shard. */
+struct folder_script {
+    unsigned layer;
+    uint32_t shard;
+    unsigned keys;           /* that count once it was executed */
+    struct overlay_key some; /* one of them, which was not in the shard before */
+};
+
+enum { FOLDER_WINDOW = 8 };
+
+/* Scripts under way, oldest first. */
+struct folder_window {
+    struct folder_script sent[FOLDER_WINDOW];
+    unsigned first, count;
+};
+
 /* Called between shards, at least once for each: to renew a lease. An error ends the fold. */
 typedef enum err folder_tend_fn(void *arg, struct error *e);
 
@@ -83,6 +99,7 @@ struct folder {
                                           * now */
     struct folder_shard *shards;         /* those of layer 0, then those of layer 1, ... */
     uint64_t first[GENERATION_LAYERS_MAX]; /* index of each layer's first shard in @shards */
+    struct folder_window window;           /* after a fold that failed: those whose replies did not come */
     bool counted;                          /* in this fold the number of keys was stored before the pages */
     unsigned lost;                         /* number of lost shards in this fold */
     enum err lost_code;                    /* of the first lost shard */

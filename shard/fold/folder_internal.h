@@ -8,27 +8,16 @@
 #include "shard/fold/folder.h"
 
 enum {
-    WINDOW = 8,  /* scripts under way */
     KEYS = 4096, /* keys of the overlay at a time */
     BLOCKS = 256 /* blocks that are read at a time */
 };
 
-/* Scripts under way, oldest first. */
-struct window {
-    struct {
-        unsigned layer;
-        uint32_t shard;
-    } sent[WINDOW];
-    unsigned first, count;
-};
-
 /* The storage of one fold. */
 struct work {
-    struct window window;
     struct {
         unsigned layer;
         struct dirty_batch batch;
-    } copied[WINDOW]; /* batches to send next */
+    } copied[FOLDER_WINDOW]; /* batches to send next */
     unsigned copies;
     struct overlay_met met[KEYS];
     uint8_t block[BLOCKS][BLOCK_BITS_MAX / 8];
@@ -48,11 +37,13 @@ static inline enum err folder_tend(const struct folder *f, struct error *e)
  * back as another shard, so all that the overlay has will be written again. */
 MUST_CHECK enum err folder_go_on(struct folder *f, unsigned layer, uint32_t shard, enum err code,
                                  const struct error *e);
-/* Send the script in f->fold for this shard. If WINDOW scripts are under way, take the oldest reply first. */
-MUST_CHECK enum err folder_send_script(struct folder *f, struct work *w, unsigned layer, uint32_t shard,
-                                       struct error *e);
+/* Send the script in f->fold for its shard. If f->window is full, take the oldest reply first. */
+MUST_CHECK enum err folder_send_script(struct folder *f, const struct folder_script *script, struct error *e);
 /* Take the replies of all scripts under way. */
-MUST_CHECK enum err folder_take_replies(struct folder *f, struct work *w, struct error *e);
+MUST_CHECK enum err folder_take_replies(struct folder *f, struct error *e);
+/* Scripts of the last fold whose replies did not come: count the keys of those that were executed. No such
+ * script can be executed any more, as each shard has a later token by now. */
+MUST_CHECK enum err folder_count_unanswered(struct folder *f, struct error *e);
 
 /* Write the keys of entries behind @from, up to @to, into shards that were not whole in memory all the time.
  * @counts: keys that change a block were not counted yet. */

@@ -32,8 +32,10 @@ static unsigned in_one_block(const struct overlay_met *met, unsigned count)
     return n;
 }
 
-/* Set the bits of @count keys of one block. Returns the number of keys that set some. */
-static unsigned complete(struct folder *f, const struct overlay_met *met, unsigned count, uint8_t *block)
+/* Set the bits of @count keys of one block. Returns the number of keys that set some; *@some is one of them.
+ */
+static unsigned complete(struct folder *f, const struct overlay_met *met, unsigned count, uint8_t *block,
+                         struct overlay_key *some)
 {
     const struct geometry *g = &f->fold.shape->layers[met->layer].geometry;
     struct key_place place;
@@ -41,7 +43,10 @@ static unsigned complete(struct folder *f, const struct overlay_met *met, unsign
     for (unsigned i = 0; i < count; i++) {
         hash_place(g, met[i].key.hash, &place);
         place.block = 0;
-        changed += block_set(g, &place, block);
+        if (block_set(g, &place, block)) {
+            changed++;
+            *some = met[i].key;
+        }
     }
     return changed;
 }
@@ -126,6 +131,7 @@ static enum err count_keys(struct folder *f, struct work *w, const struct tail *
 {
     enum err code = ERR_OK;
     unsigned lost = f->lost, taken, n;
+    struct overlay_key some;
     for (unsigned at = 0; at < count && code == ERR_OK; at += taken) {
         code = read_blocks(f, w, w->met + at, count - at, &taken, e);
         if (code == ERR_OK && f->lost > lost)
@@ -137,9 +143,9 @@ static enum err count_keys(struct folder *f, struct work *w, const struct tail *
             while (old < n && key[i + old].order < t->before)
                 old++;
             if (old > 0)
-                (void)complete(f, w->met + i, old, w->block[block]);
+                (void)complete(f, w->met + i, old, w->block[block], &some);
             if (n > old)
-                *keys += complete(f, w->met + i + old, n - old, w->block[block]);
+                *keys += complete(f, w->met + i + old, n - old, w->block[block], &some);
         }
     }
     return code;
@@ -197,29 +203,29 @@ enum err folder_count(struct folder *f, const struct log_id *from, const struct 
 
 /* Write those blocks of one shard that the keys change; none if a block of the shard was not read. @counts:
  * keys that change one were not counted yet. */
-static enum err write_blocks(struct folder *f, struct work *w, const struct overlay_met *met, unsigned count,
-                             bool counts, uint8_t (**blocks)[BLOCK_BITS_MAX / 8], unsigned *taken,
-                             struct error *e)
+static enum err write_blocks(struct folder *f, const struct overlay_met *met, unsigned count, bool counts,
+                             uint8_t (**blocks)[BLOCK_BITS_MAX / 8], unsigned *taken, struct error *e)
 {
     unsigned layer = met->layer, at = 0;
     uint32_t shard = met->key.shard, bytes = f->fold.shape->layers[layer].geometry.block_bits / 8,
              written = 0;
+    struct folder_script script = {.layer = layer, .shard = shard};
     bool is_read = shard_of(f, layer, shard)->state != FOLDER_FOREIGN;
     fold_begin(&f->fold, layer, shard);
     while (at < count && met[at].layer == layer && met[at].key.shard == shard &&
            written + bytes <= FOLD_WRITE_BYTES) {
         unsigned n = in_one_block(met + at, count - at);
         uint8_t *block = *(*blocks)++;
-        unsigned changed = is_read ? complete(f, met + at, n, block) : 0;
+        unsigned changed = is_read ? complete(f, met + at, n, block, &script.some) : 0;
         if (changed > 0) {
-            f->resident->folded_keys += counts ? changed : 0;
+            script.keys += counts ? changed : 0;
             fold_piece(&f->fold, (met[at].key.block + UINT64_C(1)) * bytes, block, bytes);
             written += bytes;
         }
         at += n;
     }
     *taken = at;
-    return written == 0 ? ERR_OK : folder_send_script(f, w, layer, shard, e);
+    return written == 0 ? ERR_OK : folder_send_script(f, &script, e);
 }
 
 /* A block with more keys in a later batch is read again after this write. */
@@ -231,9 +237,9 @@ static enum err write_met(struct folder *f, struct work *w, unsigned count, bool
         uint8_t(*blocks)[BLOCK_BITS_MAX / 8] = w->block;
         code = read_blocks(f, w, w->met + at, count - at, &taken, e);
         for (unsigned i = 0; i < taken && code == ERR_OK; i += n)
-            code = write_blocks(f, w, w->met + at + i, taken - i, counts, &blocks, &n, e);
+            code = write_blocks(f, w->met + at + i, taken - i, counts, &blocks, &n, e);
         if (code == ERR_OK)
-            code = folder_take_replies(f, w, e);
+            code = folder_take_replies(f, e);
     }
     return code;
 }
@@ -257,4 +263,26 @@ enum err folder_write_keys(struct folder *f, struct work *w, const struct log_id
     }
     overlay_walk_end(f->resident->overlay, &walk);
     return code;
+}
+
+enum err folder_count_unanswered(struct folder *f, struct error *e)
+{
+    uint8_t block[BLOCK_BITS_MAX / 8];
+    struct key_place place;
+    for (; f->window.count > 0; f->window.count--) {
+        const struct folder_script *s =
+            &f->window.sent[(f->window.first + f->window.count - 1) % FOLDER_WINDOW];
+        const struct geometry *g = &f->fold.shape->layers[s->layer].geometry;
+        if (s->keys == 0 || shard_of(f, s->layer, s->shard)->state == FOLDER_FOREIGN)
+            continue;
+        enum err code = fold_get(&f->fold, s->layer, s->shard, s->some.block, e);
+        if (code == ERR_OK)
+            code = fold_got(&f->fold, s->layer, s->shard, s->some.block, block, e);
+        if (code != ERR_OK && !fold_is_lost(code))
+            return code;
+        hash_place(g, s->some.hash, &place);
+        place.block = 0;
+        f->resident->folded_keys += code == ERR_OK && block_has(g, &place, block) ? s->keys : 0;
+    }
+    return ERR_OK;
 }
