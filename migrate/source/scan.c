@@ -15,6 +15,7 @@
 enum {
     SAMPLE_TIMEOUT_MS = 600 * 1000, /* a sample may read much of a table; the watch may end it */
     SAMPLE_SMALL_ROWS = 50 * 1000,  /* tables with up to this many rows are sampled row by row */
+    ID_TUPLES_MAX = 20,             /* ids of several columns in one statement */
     SAMPLE_ROWS_MIN = 20 * 1000, /* TABLESAMPLE draws pages: with few of them the count would vary too much */
 };
 
@@ -239,12 +240,9 @@ enum err scan_page(struct source *s, struct scan_range *range, const struct scan
 
 /* --- rows with known ids --- */
 
-enum err scan_keys_of(struct source *s, unsigned table, const char *const *ids, size_t count,
-                      const struct scan_options *o, struct error *e)
+static enum err keys_of_some(struct source *s, unsigned table, const char *const *ids, size_t count,
+                             const struct scan_options *o, struct error *e)
 {
-    enum err err = source_ready(s, e);
-    if (count == 0 || err != ERR_OK)
-        return err;
     SCOPED(buffer_fini) struct buffer list = {0};
     for (size_t i = 0; i < count; i++) {
         buffer_puts(&list, i == 0 ? "(" : ", (");
@@ -255,6 +253,18 @@ enum err scan_keys_of(struct source *s, unsigned table, const char *const *ids, 
     const char *text = buffer_text(&list);
     return buffer_failed(&list) ? error_set(e, ERR_NOMEM, "out of memory")
                                 : read_lines(&l, table, "keys_of", SQL_BINDINGS({"ids", text}), e);
+}
+
+/* A list of ids of one column is one condition. One of several columns is as many conditions as ids, which
+ * the server plans for each partition, in a time that grows with the square of the list. */
+enum err scan_keys_of(struct source *s, unsigned table, const char *const *ids, size_t count,
+                      const struct scan_options *o, struct error *e)
+{
+    enum err err = source_ready(s, e);
+    size_t most = s->id_columns > 1 ? ID_TUPLES_MAX : count;
+    for (size_t done = 0; done < count && err == ERR_OK; done += most)
+        err = keys_of_some(s, table, ids + done, count - done < most ? count - done : most, o, e);
+    return err;
 }
 
 void scan_keep_key(struct buffer *keys, const char *key, size_t length)

@@ -256,6 +256,48 @@ static void test_scan_keys_of__gives_the_keys_of_rows_that_are_there(void **stat
     PQfinish(pg);
 }
 
+static void count_row(void *arg, const char *key, size_t length)
+{
+    (void)key;
+    (void)length;
+    ++*(size_t *)arg;
+}
+
+/* The server plans a list of such ids for each partition, in a time that grows with the square of the list: a
+ * full batch in one statement would take longer than the default timeout, each time anew. */
+static void test_scan_keys_of__reads_many_ids_of_several_columns_in_many_partitions(void **state)
+{
+    enum { IDS = 1000, DEFAULT_TIMEOUT_MS = 10000 };
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    database_run(pg, "CREATE TABLE wide (a int, b int, code text, PRIMARY KEY (a, b)) PARTITION BY HASH (b)");
+    for (int from = 0; from < 600; from += 100) /* each transaction within max_locks_per_transaction */
+        database_run(pg,
+                     "DO $$BEGIN FOR i IN %d..%d LOOP EXECUTE format('CREATE TABLE wide%%s PARTITION OF wide "
+                     "FOR VALUES WITH (MODULUS 600, REMAINDER %%s)', i, i); END LOOP; END$$",
+                     from, from + 99);
+    database_run(pg, "INSERT INTO wide SELECT g, g, 'c' || g FROM generate_series(0, 999) AS g");
+    static char texts[IDS][24];
+    const char *ids[IDS];
+    for (int i = 0; i < IDS; i++) {
+        (void)snprintf(texts[i], sizeof(texts[i]), "%d\t%d", i, i);
+        ids[i] = texts[i];
+    }
+    struct source_config config = {.dsn = p->dsn, .table = "wide", .id_column = "a,b", .key = "code"};
+    struct source *s = NULL;
+    struct error e = {0};
+    size_t rows = 0;
+    const struct scan_options o = {.timeout_ms = DEFAULT_TIMEOUT_MS, .row = count_row, .arg = &rows};
+    must(source_open(&s, &config, DEFAULT_TIMEOUT_MS, &e), &e);
+    must(scan_keys_of(s, 0, ids, IDS, &o, &e), &e);
+    assert_int_equal(rows, IDS);
+    rows = 0;
+    must(scan_keys_of(s, 0, ids, IDS - 1, &o, &e), &e); /* the last statement has fewer */
+    assert_int_equal(rows, IDS - 1);
+    source_close(s);
+    PQfinish(pg);
+}
+
 static int setup(void **state)
 {
     if (database_setup(state) != 0)
@@ -276,6 +318,7 @@ int main(void)
         cmocka_unit_test(test_source_parts__are_whole_tables_for_a_role_that_may_not_read_partitions),
         cmocka_unit_test(test_scan_page__finds_newer_rows_of_whole_tables),
         cmocka_unit_test(test_scan_keys_of__gives_the_keys_of_rows_that_are_there),
+        cmocka_unit_test(test_scan_keys_of__reads_many_ids_of_several_columns_in_many_partitions),
     };
     return cmocka_run_group_tests(tests, setup, database_teardown);
 }
