@@ -188,7 +188,7 @@ static void note_slot(const char *slot)
 /* Have Postgres invalidate the slots, whose WAL nobody has read. */
 static void give_slots_up(void)
 {
-    fixture_sql(fixture.db, "ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'");
+    fixture_sql(fixture.db, "ALTER SYSTEM SET max_slot_wal_keep_size = 0");
     fixture_sql(fixture.db, "SELECT pg_reload_conf()");
     for (int i = 0; i < 4; i++) {
         fixture_sql(fixture.db, "SELECT pg_logical_emit_message(false, 'test', 'more')");

@@ -234,7 +234,7 @@ static void test_stream_start__tells_a_slot_that_the_server_gave_up(void **state
     streams_options(&t, p, "given_up");
     stream_close(streams_begin(&t.options));
     struct stream *s = streams_open(&t.options);
-    database_run(pg, "ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'");
+    database_run(pg, "ALTER SYSTEM SET max_slot_wal_keep_size = 0");
     database_run(pg, "SELECT pg_reload_conf()");
     for (int i = 0; i < 4; i++) {
         database_run(pg, "INSERT INTO given_up VALUES (%d)", i);
