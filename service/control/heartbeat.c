@@ -192,8 +192,9 @@ static void note_behind(void *arg, const char *filter, uint64_t epoch, unsigned 
     }
     if (times < TIMES_BEHIND)
         return;
-    log_info("view_outdated", "filter=%s epoch=%" PRIu64 " note=\"its view is loaded again\"",
-             log_quote(filter), epoch);
+    if (times == TIMES_BEHIND)
+        log_info("view_outdated", "filter=%s epoch=%" PRIu64 " note=\"its view is loaded again\"",
+                 log_quote(filter), epoch);
     struct service *s = b->heartbeat->service;
     if (!atomic_load(&s->leaving))
         service_look_again(s, filter, strlen(filter));
