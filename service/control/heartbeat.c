@@ -244,17 +244,18 @@ static void add_epoch(void *arg, const char *filter, uint64_t incarnation, uint6
 static enum err write_heartbeat(struct heartbeat *p, struct error *e)
 {
     struct service *s = p->service;
-    size_t taken = MEMBERS_CHANGES_MAX;
+    bool more = true;
     enum err code = ERR_OK;
-    for (unsigned i = 0; i < BEATS_AT_ONCE && taken == MEMBERS_CHANGES_MAX && code == ERR_OK; i++) {
+    for (unsigned i = 0; i < BEATS_AT_ONCE && more && code == ERR_OK; i++) {
         bool whole;
         members_begin(&p->heartbeat, s->prefix, s->owner);
         if (i == 0)
             add_fields(p);
-        taken = filter_states_changes(s->watch, MEMBERS_CHANGES_MAX, add_epoch, &p->heartbeat);
+        size_t taken = filter_states_changes(s->watch, MEMBERS_CHANGES_MAX, add_epoch, &p->heartbeat);
         code = members_write(&p->heartbeat, p->redis, &whole, e);
         if (!whole)
             filter_states_report_again(s->watch);
+        more = !whole || taken == MEMBERS_CHANGES_MAX;
     }
     return code;
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is: subscribe; each message leads to a task or wakes the controller. Possible failure modes
  * are: subscribing fails or the subscription breaks (retried after a pause; the controller then looks again,
- * because messages may have been missed); this user may not subscribe (logged once, retried rarely). */
+ * because messages may have been missed, and the heartbeat is written, because Redis may have come back
+ * without it); this user may not subscribe (logged once, retried rarely). */
 #include "service/control/listener.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "service/control/heartbeat.h"
 #include "shard/redis/events.h"
 
 enum {
@@ -20,6 +22,7 @@ enum {
 
 struct listener {
     struct service *service;
+    struct heartbeat *heartbeat;
     struct mailbox *mailbox; /* gets the request to stop */
     atomic_bool stop;
     uint64_t woken_at;
@@ -62,8 +65,10 @@ static enum err listen_once(struct listener *l, struct error *e)
     enum err code = events_open(&events, &s->nodes, s->prefix, timeout, e);
     if (code != ERR_OK)
         return code;
-    if (l->deaf)
+    if (l->deaf) {
         log_info("subscribed", "note=\"subscribed again\"");
+        heartbeat_wake(l->heartbeat);
+    }
     l->wake_wanted |= l->deaf;
     l->deaf = false;
     uint64_t began = clock_mono_us();
@@ -94,12 +99,14 @@ static void *run(void *arg)
     return NULL;
 }
 
-enum err listener_start(struct listener **out, struct service *s, struct error *e)
+enum err listener_start(struct listener **out, struct service *s, struct heartbeat *heartbeat,
+                        struct error *e)
 {
     struct listener *l = calloc(1, sizeof(*l));
     if (l == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     l->service = s;
+    l->heartbeat = heartbeat;
     l->mailbox = mailbox_new();
     if (l->mailbox == NULL || pthread_create(&l->thread, NULL, run, l) != 0) {
         mailbox_free(l->mailbox);

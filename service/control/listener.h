@@ -7,10 +7,12 @@
  * interval find the changes, too. */
 #include "service/core/service.h"
 
+struct heartbeat;
 struct listener;
 
-/* Start it after the workers and the controller's mailbox. */
-MUST_CHECK enum err listener_start(struct listener **out, struct service *s, struct error *e);
+/* Start it after the workers and the controller's mailbox. The heartbeat must outlive it. */
+MUST_CHECK enum err listener_start(struct listener **out, struct service *s, struct heartbeat *heartbeat,
+                                   struct error *e);
 /* Call it before the workers are drained, as it posts to them. NULL is fine. */
 void listener_stop(struct listener *l);
 #endif

@@ -295,9 +295,9 @@ static enum err start_threads(struct daemon *d, const struct config *config, str
     if (code == ERR_OK)
         code = start_http(d, e);
     if (code == ERR_OK)
-        code = listener_start(&d->listener, s, e);
-    if (code == ERR_OK)
         code = heartbeat_start(&d->heartbeat, s, d->runner, e);
+    if (code == ERR_OK)
+        code = listener_start(&d->listener, s, d->heartbeat, e);
     return code;
 }
 

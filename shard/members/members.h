@@ -8,7 +8,7 @@
  * In a cluster all of it lies in one slot.
  *
  * The rest of a record's TTL says how long ago the coordinator's last heartbeat was, so only the clock of
- * Redis matters. A record that is lost (FLUSHALL, eviction) is complete again after two heartbeats. Nothing
+ * Redis matters. A record that is lost (FLUSHALL, eviction) is complete again with the next one. Nothing
  * relies on the list being complete: it is for people, and avoids some errors. */
 #include <stdbool.h>
 #include <stddef.h>
