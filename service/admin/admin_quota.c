@@ -5,6 +5,8 @@
 #include "expansion/job/memory.h"
 #include "service/admin/admin.h"
 #include "service/config/users.h"
+#include "shard/redis/ahead.h"
+#include "shard/view/view_load.h"
 
 enum { SHARE = 4 }; /* a quarter of the free memory */
 
@@ -13,34 +15,56 @@ struct taken {
     uint64_t own; /* bytes of the filter that the call is about */
 };
 
-/* Add what is stored under @name, unless it is the filter that the call is about. */
-static enum err add_filter(struct admin *a, const struct admin_call *call, const struct span *name,
-                           struct taken *taken, struct error *e)
+struct counting {
+    struct admin *a;
+    const struct admin_call *call;
+    const struct span *name;
+    struct taken *taken;
+    enum err code;
+    struct error *e;
+};
+
+static void ask_for(void *arg, size_t i, unsigned user)
 {
-    struct error ignored;
-    if (names_init(&a->handle.names, a->config->prefix, name->at, name->length, &ignored) != ERR_OK)
-        return ERR_OK; /* too long for a filter's name */
-    enum err code = handle_load(&a->handle, &a->view, e);
-    if (code == ERR_NOT_FOUND)
-        return ERR_OK;
-    if (code != ERR_OK)
-        return code;
-    bool same = span_order(name, &(struct span){call->filter, call->filter_length}) == 0;
-    taken->filters += !same;
-    taken->bytes += memory_of_view(&a->view);
-    taken->own += same ? memory_of_view(&a->view) : 0;
-    return ERR_OK;
+    const struct counting *c = arg;
+    struct names names;
+    if (names_init(&names, c->a->config->prefix, c->name[i].at, c->name[i].length, NULL) == ERR_OK)
+        log_view_ask_ahead(c->a->redis, user, &names);
+}
+
+/* Add what is stored under a name, unless it is the filter that the call is about. */
+static bool add_filter(void *arg, size_t i)
+{
+    struct counting *c = arg;
+    struct admin *a = c->a;
+    const struct span *name = &c->name[i];
+    if (names_init(&a->handle.names, a->config->prefix, name->at, name->length, NULL) != ERR_OK)
+        return true; /* too long for a filter's name */
+    enum err code = handle_load(&a->handle, &a->view, c->e);
+    c->code = code == ERR_NOT_FOUND ? ERR_OK : code;
+    if (code == ERR_OK) {
+        bool same = span_order(name, &(struct span){c->call->filter, c->call->filter_length}) == 0;
+        c->taken->filters += !same;
+        c->taken->bytes += memory_of_view(&a->view);
+        c->taken->own += same ? memory_of_view(&a->view) : 0;
+    }
+    return c->code == ERR_OK;
 }
 
 static enum err count(struct admin *a, const struct admin_call *call, const struct config_user *u,
                       struct taken *taken, struct error *e)
 {
     SCOPED(admin_names_free) struct filter_names all;
+    size_t n = 0;
     enum err code = admin_names(a, &all, e);
-    for (size_t i = 0; i < all.count && code == ERR_OK; i++)
+    if (code != ERR_OK)
+        return code;
+    for (size_t i = 0; i < all.count; i++)
         if (user_may_filter(u, all.name[i].at, all.name[i].length))
-            code = add_filter(a, call, &all.name[i], taken, e);
-    return code;
+            all.name[n++] = all.name[i];
+    struct counting c = {.a = a, .call = call, .name = all.name, .taken = taken, .e = e};
+    ahead_each(a->redis, n, ask_for, add_filter, &c);
+    return c.code;
 }
 
 /* No single command of a user without bytes_max may reserve all memory, so that others' filters can grow.
