@@ -219,6 +219,7 @@ static void on_told(void *arg, enum err code, const char *text)
 static bool ask(struct key_operation *op, uint64_t now, uint64_t timeout)
 {
     struct key_filter *f = op->asked.filter;
+    memset(op->answers, KEY_NO_ANSWER, op->count); /* of the operation before that had this memory */
     if (open_filter(op, f) != ERR_OK)
         return true;
     struct request_port *p = f->port->requests;

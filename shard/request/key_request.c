@@ -491,6 +491,7 @@ static bool begin(struct request_port *p, struct log_filter *f, struct key_reque
                               .terms = terms != NULL ? *terms : (struct key_terms){0},
                               .done = done,
                               .arg = arg};
+    memset(answers, KEY_NO_ANSWER, count);
     q->looks = atomic_load(&f->looks);
     request_port_begin(p, q);
     p->inside = true;
@@ -502,7 +503,6 @@ static bool begin(struct request_port *p, struct log_filter *f, struct key_reque
 bool key_check(struct request_port *p, struct log_filter *f, struct key_request *q,
                const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done, void *arg)
 {
-    memset(answers, KEY_NO_ANSWER, count);
     bool found = begin(p, f, q, keys, count, answers, false, NULL, done, arg);
     if (found) {
         memset(answers, KEY_PRESENT, count);
