@@ -304,6 +304,21 @@ static void test_dsn__that_names_another_database_than_the_followers_is_not_cove
     fixture_all_present(&fixture, 1, 0, ROWS + LATER);
 }
 
+/* End the session that reads the outbox, once it has read: between two reads it asks other questions. */
+static void end_outbox_session(void)
+{
+    uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000);
+    for (int ended = 0; ended == 0; clock_sleep_us(1000)) {
+        PGresult *r = PQexec(fixture.db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
+                                         "application_name = 'twinbloom follower' "
+                                         "AND query LIKE '%FROM public.link_outbox%'");
+        assert_int_equal(PQresultStatus(r), PGRES_TUPLES_OK);
+        ended = PQntuples(r);
+        PQclear(r);
+        assert_true(clock_mono_us() < until);
+    }
+}
+
 /* The connection that hears of rows is made again, and leads to another primary than the one that reads them.
  */
 static void test_dsn__that_leads_the_follower_to_two_servers_loses_no_row(void **state)
@@ -324,8 +339,7 @@ static void test_dsn__that_leads_the_follower_to_two_servers_loses_no_row(void *
     fixture_insert(other, ROWS, LATER);
     PQfinish(other);
     proxy_divert(proxy, route, "twinbloom follower", standby.port);
-    fixture_sql(fixture.db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = "
-                            "'twinbloom follower' AND query LIKE '%FROM public.link_outbox%'");
+    end_outbox_session();
     must(client_wait_status(&fixture.client[0], FILTER, "follow_error",
                             "dsn leads to two servers: a primary was replaced, but still runs", WAIT_MS, &e),
          e);
