@@ -213,7 +213,8 @@ static void serve_locked(struct filter_state *w, uint64_t incarnation, uint64_t 
 void filter_state_serve(struct filter_state *w, uint64_t incarnation, uint64_t epoch)
 {
     HOLD(&w->watch->lock);
-    serve_locked(w, incarnation, epoch);
+    if (epoch == 0 || incarnation != w->dropped) /* it was deleted behind the look: nobody looks again */
+        serve_locked(w, incarnation, epoch);
 }
 
 void filter_state_found(struct filter_state *w, uint64_t incarnation, uint64_t epoch)

@@ -107,7 +107,8 @@ void filter_states_forget(struct filter_states *watch, uint64_t round);
 struct filter_state *filter_states_find(struct filter_states *watch, const char *name, size_t length);
 /* For the controller: show others the note as it is now. */
 void filter_state_tell(struct filter_state *w);
-/* For the controller: this version is served from now on; @epoch 0: none. Redis has this version. */
+/* For the controller: this version is served from now on; @epoch 0: none. Nothing if another thread has
+ * deleted that incarnation since the look. Redis has this version. */
 void filter_state_serve(struct filter_state *w, uint64_t incarnation, uint64_t epoch);
 void filter_state_found(struct filter_state *w, uint64_t incarnation, uint64_t epoch);
 

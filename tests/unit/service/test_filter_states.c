@@ -58,6 +58,21 @@ static void test_filter_states_on_dropped__does_not_forget_the_filter_that_came_
     assert_true(seen(s));
 }
 
+/* The controller has looked at the filter, and says so behind its deletion. Nobody would look again. */
+static void test_filter_state_serve__does_not_bring_back_what_is_deleted(void **state)
+{
+    struct service *s = *state;
+    struct filter_state *w = filter_states_find(s->watch, "f", 1);
+    filter_states_on_seen(s->watch, "f", 1, FIRST);
+    filter_state_serve(w, FIRST, 3);
+    assert_int_equal(filter_states_total(s->watch).filters, 1);
+    filter_states_on_dropped(s->watch, "f", 1, FIRST);
+    filter_state_serve(w, FIRST, 3);
+    assert_int_equal(filter_states_total(s->watch).filters, 0);
+    filter_state_serve(w, SECOND, 1);
+    assert_int_equal(filter_states_total(s->watch).filters, 1);
+}
+
 static void test_filter_states_on_seen__does_not_bring_back_what_is_deleted(void **state)
 {
     struct service *s = *state;
@@ -211,6 +226,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_filter_states_on_dropped__forgets_what_was_seen),
         TEST(test_filter_states_on_dropped__does_not_forget_the_filter_that_came_after),
+        TEST(test_filter_state_serve__does_not_bring_back_what_is_deleted),
         TEST(test_filter_states_on_seen__does_not_bring_back_what_is_deleted),
         TEST(test_watch_forget__the_names_of_filters_that_are_deleted),
         TEST(test_watch_forget__none_of_those_that_are_there),
