@@ -36,7 +36,7 @@ static void watched_free(struct filter_state *w)
 {
     source_look_free(w->look);
     w->watch->sampled -= w->fills != NULL;
-    free(w->fills);
+    fills_free(w->fills);
     free(w);
 }
 

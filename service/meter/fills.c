@@ -3,17 +3,18 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* The last entries of an array that is written in a circle. */
-struct ring {
+/* Those in a row that say the same are one entry; the oldest first. */
+struct curve {
     struct fill *array;
-    unsigned size, count, next;
+    unsigned count, room;
+    uint32_t interval_s, span_s; /* how far it goes back */
 };
 
 struct fills {
     uint64_t incarnation;
-    struct ring fine, coarse;
-    struct fill fine_ones[FILLS_FINE], coarse_ones[FILLS_COARSE];
+    struct curve fine, coarse;
 };
 
 struct fills *fills_new(void)
@@ -21,32 +22,52 @@ struct fills *fills_new(void)
     struct fills *s = calloc(1, sizeof(*s));
     if (s == NULL)
         return NULL;
-    s->fine = (struct ring){.array = s->fine_ones, .size = FILLS_FINE};
-    s->coarse = (struct ring){.array = s->coarse_ones, .size = FILLS_COARSE};
+    s->fine = (struct curve){.interval_s = FILLS_FINE_S, .span_s = FILLS_FINE * FILLS_FINE_S};
+    s->coarse = (struct curve){.interval_s = FILLS_COARSE_S, .span_s = FILLS_COARSE * FILLS_COARSE_S};
     return s;
 }
 
-static void put(struct ring *r, const struct fill *one)
+void fills_free(struct fills *s)
 {
-    r->array[r->next] = *one;
-    r->next = (r->next + 1) % r->size;
-    r->count += r->count < r->size;
+    if (s == NULL)
+        return;
+    free(s->fine.array);
+    free(s->coarse.array);
+    free(s);
 }
 
-static const struct fill *at(const struct ring *r, unsigned i)
+/* Time of the newest sample; 0: there is none. */
+static uint32_t newest(const struct curve *c)
 {
-    return &r->array[(r->next + r->size - r->count + i) % r->size];
+    return c->count == 0 ? 0 : c->array[c->count - 1].until_s;
 }
 
-/* Time of the newest entry; 0: there is none. */
-static uint32_t newest(const struct ring *r)
+static bool says_the_same(const struct fill *a, const struct fill *b)
 {
-    return r->count == 0 ? 0 : at(r, r->count - 1)->at_s;
+    const size_t from = offsetof(struct fill, rate);
+    return memcmp((const char *)a + from, (const char *)b + from, sizeof(*a) - from) == 0;
 }
 
-static bool is_due(uint32_t now, uint32_t last, uint32_t interval)
+static void put(struct curve *c, const struct fill *one)
 {
-    return last == 0 || now >= last + interval;
+    unsigned old = 0;
+    if (c->count > 0 && one->at_s < newest(c) + c->interval_s)
+        return;
+    while (old < c->count && c->array[old].until_s + c->span_s <= one->at_s)
+        old++;
+    c->count -= old;
+    if (old > 0)
+        memmove(c->array, c->array + old, c->count * sizeof(c->array[0]));
+    if (c->count == 0 || !says_the_same(&c->array[c->count - 1], one)) {
+        unsigned room = c->count < c->room ? c->room : c->room + c->room / 4 + 2;
+        struct fill *larger = room == c->room ? c->array : realloc(c->array, room * sizeof(*larger));
+        if (larger == NULL)
+            return;
+        c->array = larger;
+        c->room = room;
+        c->array[c->count++] = *one;
+    }
+    c->array[c->count - 1].until_s = one->at_s;
 }
 
 void fills_note(struct fills *s, uint64_t incarnation, const struct fill *one)
@@ -57,22 +78,30 @@ void fills_note(struct fills *s, uint64_t incarnation, const struct fill *one)
         s->incarnation = incarnation;
         s->fine.count = s->coarse.count = 0;
     }
-    if (is_due(one->at_s, newest(&s->fine), FILLS_FINE_S))
-        put(&s->fine, one);
-    if (is_due(one->at_s, newest(&s->coarse), FILLS_COARSE_S))
-        put(&s->coarse, one);
+    put(&s->fine, one);
+    put(&s->coarse, one);
+}
+
+/* Copy the samples of before @before to @out. */
+static size_t read_curve(const struct curve *c, uint32_t before, struct fill *out)
+{
+    size_t count = 0;
+    for (const struct fill *one = c->array; one < c->array + c->count; one++)
+        for (uint32_t at = one->at_s; at <= one->until_s; at += c->interval_s) {
+            uint32_t is = one->until_s - at < c->interval_s ? one->until_s : at;
+            if (is + c->span_s <= newest(c) || is >= before)
+                continue;
+            out[count] = *one;
+            out[count++].at_s = is;
+        }
+    return count;
 }
 
 size_t fills_read(const struct fills *s, struct fill *out)
 {
-    size_t count = 0;
-    uint32_t from = s->fine.count == 0 ? UINT32_MAX : at(&s->fine, 0)->at_s;
-    for (unsigned i = 0; i < s->coarse.count; i++) {
-        const struct fill *one = at(&s->coarse, i);
-        if (one->at_s < from) /* the finer ones begin here */
-            out[count++] = *one;
-    }
-    for (unsigned i = 0; i < s->fine.count; i++)
-        out[count++] = *at(&s->fine, i);
-    return count;
+    struct fill *fine = out + FILLS_COARSE;
+    size_t fines = read_curve(&s->fine, UINT32_MAX, fine);
+    size_t count = read_curve(&s->coarse, fines == 0 ? UINT32_MAX : fine->at_s, out);
+    memmove(out + count, fine, fines * sizeof(*fine));
+    return count + fines;
 }

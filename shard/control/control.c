@@ -105,6 +105,7 @@ void control_free(struct control *c)
     buffer_fini(&c->kept);
     free(c->per_lane);
     free(c->known);
+    free(c->histories.accepted);
     eras_fini(&c->eras);
     roll_fini(&c->roll);
     (void)pthread_mutex_destroy(&c->noting);

@@ -129,7 +129,7 @@ static enum err check_nodes(void *arg, const struct folder *folder, struct error
     enum err code = is_cluster ? shards_eras_asked(c->redis, &now, e)
                                : shards_eras(c->redis, &c->filter->names, folder->fold.shape, &now, e);
     for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
-        if (!trusted_contains(&c->eras.now, now.id[i]) &&
+        if (!trusted_contains(c->eras.now, now.id[i]) &&
             (is_cluster || !trusted_contains(&c->view->eras, now.id[i])))
             code = error_set(e, ERR_FENCED, "a node of the shards has another replication id than before");
     if (code == ERR_FENCED) {

@@ -118,7 +118,7 @@ enum err control_join(void *arg, const struct writer_token *token, struct error 
              code == ERR_OK && (count = find_run(h->resident->layer[layer], is_to_load_again, &shard)) > 0;
              shard += count) {
             struct load_failure failure;
-            struct load l = {.writer = *token, .eras = &c->eras.now};
+            struct load l = {.writer = *token, .eras = c->eras.now};
             code = read_run(c, h, &l, layer, shard, count, &failure, e);
             code = code == ERR_OK ? failure.code : code;
             if (code == ERR_OK)

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "base/clock.h"
 
-enum { PAUSE_US = 10 * 1000, ROOM_KEPT = LOG_KEYS_MAX };
+enum { PAUSE_US = 10 * 1000 };
 
 void lane_turn_give_back(struct turn *t)
 {
@@ -194,7 +194,7 @@ void lane_turn_end(struct lane_reader *r, struct lane_port *p, enum err code, co
         lane_port_run(next, r, 0, p);
     else if (r->busy && !(is_sent && TAILQ_EMPTY(&r->queue)))
         lane_port_run_soon(p, r); /* so that clients that have just been answered share the turn */
-    else if (t->room > ROOM_KEPT)
+    else
         lane_turn_give_back(t);
     (void)pthread_mutex_unlock(&r->lock);
 }

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "shard/redis/sync_client.h"
 #include "shard/redis/wire/replication.h"
@@ -16,6 +17,7 @@ void eras_fini(struct eras *s)
 {
     replications_fini(&s->seen);
     replications_fini(&s->there);
+    free(s->now);
 }
 
 static enum err does_not_answer(const struct replication *node, struct error *e)
@@ -110,8 +112,8 @@ static enum eras_action judge(struct eras *s, const struct log_view *v, bool is_
     enum eras_action action = ERAS_KEEP;
     for (unsigned i = 0; i < v->eras.count && is_cluster; i++)
         action = larger(action, judge_accepted(s, v->eras.id[i]));
-    for (unsigned i = 0; i < s->now.count; i++)
-        action = larger(action, judge_node(s, v, s->now.id[i]));
+    for (unsigned i = 0; i < s->now->count; i++)
+        action = larger(action, judge_node(s, v, s->now->id[i]));
     return action;
 }
 
@@ -196,6 +198,7 @@ enum err eras_look(struct eras *s, struct sync_client *l, const struct names *na
                    enum eras_action *out, struct error *e)
 {
     bool is_cluster = sync_client_nodes(l)->cluster != NULL;
+    struct trusted now;
     struct error why;
     sync_client_pin(l);
     enum err code = sync_client_replications(l, &s->seen, &s->there, e);
@@ -203,9 +206,11 @@ enum err eras_look(struct eras *s, struct sync_client *l, const struct names *na
         code = error_set(e, ERR_UNREACHABLE, "%s", why.text);
     sync_client_unpin(l);
     if (code == ERR_OK)
-        code = is_cluster ? find_with_slots(&s->there, &s->now, e) : find(&s->there, l, names, v, &s->now, e);
-    if (code != ERR_OK)
-        return code;
+        code = is_cluster ? find_with_slots(&s->there, &now, e) : find(&s->there, l, names, v, &now, e);
+    free(s->now);
+    s->now = code == ERR_OK ? trusted_copy(&now) : NULL;
+    if (s->now == NULL)
+        return code == ERR_OK ? error_set(e, ERR_NOMEM, "out of memory") : code;
     *out = judge(s, v, is_cluster);
     return *out == ERAS_KEEP && !is_twice(s, l) ? note_seen(s, e) : ERR_OK;
 }
@@ -220,7 +225,7 @@ static void format_said(struct buffer *out, const struct eras *s, const struct l
                         const struct eras_written *what)
 {
     char name[LOG_WRITER_NAME_MAX];
-    log_eras_text(&s->now, out);
+    log_eras_text(s->now, out);
     buffer_printf(out, " of %" PRIu64 "%s", generation_of(v), what->all ? " all" : " partly");
     if (!what->all || !what->knows_left)
         return;
@@ -244,7 +249,7 @@ static enum err look_again(const struct eras *s, struct sync_client *l, const st
 {
     struct trusted again;
     enum err code = find(NULL, l, names, v, &again, e);
-    return code == ERR_OK && !shards_eras_equal(&again, &s->now)
+    return code == ERR_OK && !shards_eras_equal(&again, s->now)
                ? error_set(e, ERR_FENCED, "a node of the shards has changed its replication id again")
                : code;
 }
@@ -338,7 +343,7 @@ enum err eras_take(struct eras *s, struct sync_client *l, const struct names *na
 {
     *missing = 0;
     enum err code = look_again(s, l, names, v, e);
-    return code == ERR_OK ? accept(l, names, v, &s->now, action == ERAS_TAKE, missing, e) : code;
+    return code == ERR_OK ? accept(l, names, v, s->now, action == ERAS_TAKE, missing, e) : code;
 }
 
 /* Let the view accept only @kept of its ids. *@fewer: that is not all of them. */

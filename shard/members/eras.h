@@ -45,7 +45,7 @@ enum eras_action {
 struct eras {
     struct replications seen;            /* the masters when the view last accepted all of them */
     struct replications there;           /* set by eras_look(): all masters */
-    struct trusted now;                  /* set by eras_look(): the ids of those that hold shards */
+    struct trusted *now;                 /* set by eras_look(): the ids of those that hold shards */
     const struct clean_stop *clean_stop; /* borrowed; NULL: there is none */
 };
 void eras_fini(struct eras *s);

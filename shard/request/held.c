@@ -90,15 +90,16 @@ bool held_reads_otherwise(const struct held *h, const struct log_view *view, uns
 {
     const struct log_generation *g = &view->slot[slot];
     return writer_compare(&h->writer, &g->writer) != 0 || h->layers != g->shape.layer_count ||
-           h->eras.count != view->eras.count ||
-           memcmp(h->eras.id, view->eras.id, h->eras.count * sizeof(h->eras.id[0])) != 0;
+           h->eras == NULL || h->eras->count != view->eras.count ||
+           memcmp(h->eras->id, view->eras.id, view->eras.count * sizeof(view->eras.id[0])) != 0;
 }
 
 void held_take_view(struct held *h, const struct log_view *view, unsigned slot)
 {
     h->writer = view->slot[slot].writer;
     h->layers = view->slot[slot].shape.layer_count;
-    h->eras = view->eras;
+    free(h->eras);
+    h->eras = trusted_copy(&view->eras);
     h->view = resident_view(h->resident);
 }
 
@@ -226,6 +227,7 @@ void held_drop(struct held *h)
     resident_free(h->resident);
     for (unsigned i = 0; i < LOG_LANES_MAX; i++)
         free(h->counted[i]);
+    free(h->eras);
     free(h);
 }
 

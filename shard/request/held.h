@@ -62,7 +62,7 @@ struct held {
     uint32_t view; /* resident_view() */
     unsigned layers;
     struct writer_token writer;
-    struct trusted eras;
+    struct trusted *eras; /* NULL: no memory, so that no block is read, and the control takes it again */
 };
 
 /* True if @view differs for the generation in @slot in what block reads depend on: its writer, its layers, or

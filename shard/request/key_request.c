@@ -214,15 +214,14 @@ static enum err ask_blocks(struct key_request *q, struct error *e)
                                   .placement = &q->held->placement,
                                   .generation = q->held->shape.number,
                                   .layers = q->held->shape.layers};
-    q->eras = malloc(sizeof(*q->eras));
-    if (q->eras == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
     (void)pthread_rwlock_rdlock(&f->lock);
     source.view = q->held->view;
     source.writer = q->held->writer;
-    *q->eras = q->held->eras;
+    q->eras = trusted_copy(q->held->eras);
     source.moves = f->moves;
     (void)pthread_rwlock_unlock(&f->lock);
+    if (q->eras == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
     source.eras = q->eras;
     enum err code =
         block_read_start(&q->blocks, &source, p->base, p->async, q->hashes, q->part, on_blocks, q, e);

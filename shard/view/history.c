@@ -2,6 +2,7 @@
 #include "shard/view/history.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/random.h"
 #include "shard/redis/sync_client.h"
@@ -72,10 +73,11 @@ void history_note(struct history_seen *seen, const struct log_view *v)
     seen->count = v->history_count;
     seen->generation = v->slot[v->current].shape.number;
     memcpy(seen->id, v->history, sizeof(seen->id));
-    seen->accepted = v->eras;
+    bool all = true; /* else a node has another id, and the view has not taken all of it yet */
     for (unsigned i = 0; i < v->lane_count; i++)
-        if (!trusted_contains(&v->eras, v->lane[i].era))
-            seen->accepted.count = 0; /* a node has another id, and the view has not taken all of it yet */
+        all &= trusted_contains(&v->eras, v->lane[i].era);
+    free(seen->accepted);
+    seen->accepted = all ? trusted_copy(&v->eras) : NULL;
 }
 
 /* A server whose id the view accepts was there before: a view has no history of the ids with which it was
@@ -126,7 +128,7 @@ static enum err miss(struct sync_client *l, const struct names *names, const str
     script_incarnation(&call, v->incarnation);
     script_incarnation(&call, random_u64() | 1);
     if (lived)
-        log_eras_text(&seen->accepted, script_argument(&call));
+        log_eras_text(seen->accepted, script_argument(&call));
     else
         script_text(&call, "");
     while (later < seen->count && !has(v->history, v->history_count, seen->id[later]))

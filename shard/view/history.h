@@ -29,7 +29,7 @@ struct history_seen {
     uint64_t generation; /* that was read by the last view */
     unsigned count;
     uint64_t id[LOG_HISTORY_MAX]; /* the last one first */
-    struct trusted accepted;      /* ids of the shards' nodes, by the last view */
+    struct trusted *accepted;     /* ids of the shards' nodes, by the last view; NULL: none; for free() */
 };
 void history_note(struct history_seen *seen, const struct log_view *v);
 

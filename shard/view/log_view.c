@@ -213,9 +213,9 @@ void log_lanes_text(const struct log_lane *lane, unsigned count, struct buffer *
 
 void log_eras_text(const struct trusted *eras, struct buffer *out)
 {
-    for (unsigned i = 0; i < eras->count; i++)
+    for (unsigned i = 0; eras != NULL && i < eras->count; i++)
         buffer_printf(out, "%s%016" PRIx64, i == 0 ? "" : " ", eras->id[i]);
-    if (eras->count == 0)
+    if (eras == NULL || eras->count == 0)
         buffer_append(out, "-", 1);
 }
 

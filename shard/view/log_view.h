@@ -211,7 +211,7 @@ struct log_id log_view_counted(const struct log_view *v, const struct log_genera
 void log_token_text(const struct writer_token *t, char out[LOG_TOKEN_TEXT_MAX]);
 MUST_CHECK bool log_token_parse(struct writer_token *out, const char *text, size_t length);
 
-/* Append "<number>:<era>"; all lanes, or ids, in the form of the view. */
+/* Append "<number>:<era>"; all lanes, or ids (NULL: none), in the form of the view. */
 void log_lane_text(struct log_lane lane, struct buffer *out);
 void log_lanes_text(const struct log_lane *lane, unsigned count, struct buffer *out);
 void log_eras_text(const struct trusted *eras, struct buffer *out);

@@ -234,7 +234,7 @@ static bool leads_elsewhere(struct eras *watch)
 /* The server is that of the earlier node then, and the later one is not among the nodes. */
 static void test_an_address__that_leads_to_an_earlier_node_is_met(void **state)
 {
-    struct eras watch = {.now = {.count = 0}};
+    struct eras watch = {.now = NULL};
     (void)state;
     assert_false(leads_elsewhere(&watch));
     aim(TWO, ONE);
@@ -247,7 +247,7 @@ static void test_an_address__that_leads_to_an_earlier_node_is_met(void **state)
 /* A process that starts meanwhile does not take that server for the one of the earlier node. */
 static void test_a_first_look__at_an_address_that_leads_to_another_node_is_not_remembered(void **state)
 {
-    struct eras watch = {.now = {.count = 0}};
+    struct eras watch = {.now = NULL};
     (void)state;
     aim(ONE, TWO);
     assert_false(leads_elsewhere(&watch));
@@ -265,7 +265,7 @@ static void exchange(bool is)
 /* All shards and lanes are where they are looked for then, so what was seen before tells nothing. */
 static void test_a_first_look__at_addresses_that_are_exchanged_is_believed_no_more(void **state)
 {
-    struct eras watch = {.now = {.count = 0}};
+    struct eras watch = {.now = NULL};
     (void)state;
     exchange(true);
     assert_false(leads_elsewhere(&watch));
@@ -289,7 +289,7 @@ static void *lead_one_back(void *held)
  * is there then, which the server that told its id does not have. */
 static void test_a_look__asks_who_has_told_its_id_what_is_there(void **state)
 {
-    struct eras watch = {.now = {.count = 0}};
+    struct eras watch = {.now = NULL};
     struct error e = {""};
     pthread_t thread;
     bool held = false;

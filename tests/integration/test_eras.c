@@ -294,9 +294,10 @@ static void test_another_view__is_read_again(void **state)
     eras_case_registers(eras_case_writer[0]);
     renew();
     assert_int_equal(eras_case_look(), ERAS_WRITE);
-    struct trusted now = eras_case_watch.now;
+    struct trusted *now = trusted_copy(eras_case_watch.now);
     assert_int_equal(take(ERAS_TAKE), 0);
     on.view->eras.id[0] ^= 1; /* as in the view of a process that sleeps */
+    free(eras_case_watch.now);
     eras_case_watch.now = now;
     assert_int_equal(eras_take(&eras_case_watch, on.link, &on.names, on.view, ERAS_TAKE, &missing, &e),
                      ERR_FENCED);

@@ -115,7 +115,7 @@ static void test_histories_that_were_missed__keep_their_order(void **state)
     const struct history_seen seen = {.generation = view->slot[view->current].shape.number,
                                       .count = 3,
                                       .id = {0x3333, 0x2222, 0x1111},
-                                      .accepted = view->eras};
+                                      .accepted = &view->eras};
     struct registry_said said = {.named = true};
     char field[REGISTRY_HISTORY_FIELD_MAX], later[2 * 16 + 2];
     (void)state;
@@ -181,6 +181,7 @@ static void test_a_history_that_has_left_the_view__was_not_missed(void **state)
         assert_int_equal(view->history[0], read + 1);
         assert_false(view->degraded);
     }
+    free(seen.accepted);
 }
 
 /* Each of many masters names another history, and the last one that is asked names one that the view lacks.

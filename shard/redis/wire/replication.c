@@ -75,7 +75,7 @@ bool trusted_parse(struct trusted *out, const char *text, size_t length)
 
 bool trusted_contains(const struct trusted *t, uint64_t id)
 {
-    for (unsigned i = 0; i < t->count; i++)
+    for (unsigned i = 0; t != NULL && i < t->count; i++)
         if (t->id[i] == id)
             return true;
     return false;
@@ -94,6 +94,13 @@ bool trusted_add(struct trusted *t, uint64_t id)
     t->id[at] = id;
     t->count++;
     return true;
+}
+
+struct trusted *trusted_copy(const struct trusted *t)
+{
+    size_t size = t == NULL ? 0 : offsetof(struct trusted, id) + t->count * sizeof(t->id[0]);
+    void *copy = t == NULL ? NULL : malloc(size);
+    return copy == NULL ? NULL : memcpy(copy, t, size);
 }
 
 /* --- INFO --- */

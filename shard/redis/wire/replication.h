@@ -60,9 +60,12 @@ struct trusted {
 
 /* Parse ids of 16 digits each, separated by blanks; "-" means none. */
 MUST_CHECK bool trusted_parse(struct trusted *out, const char *text, size_t length);
+/* @t NULL: it has none. */
 bool trusted_contains(const struct trusted *t, uint64_t id);
 /* Add @id in order, so that the same set of ids always has the same order. False: there are too many. */
 MUST_CHECK bool trusted_add(struct trusted *t, uint64_t id);
+/* A copy that has no more memory than its ids need, for free(): read it only. @t NULL, or no memory: NULL. */
+struct trusted *trusted_copy(const struct trusted *t);
 
 /* Parse INFO ALL, or the section `replication` alone. ERR_PARSE: it has no replication id. out->node is left
  * as it is. */
