@@ -288,8 +288,10 @@ enum err mutex_look(struct sync_client *l, const struct names *names, struct err
     enum err code = mutex_read(l, names, &found, e);
     if (code != ERR_OK || found.value[0] == '\0')
         return code;
-    if (found.left_ms < 0 || found.left_ms > LEASE_MAX_MS) /* copied without it, or the clock went back */
+    if (found.left_ms < 0 || found.left_ms > LEASE_MAX_MS) { /* copied without it, or the clock went back */
+        found.left_ms = 60000;
         code = sync_client_filter_command(l, names, "expansion_flag", "PEXPIRE %b 60000", NULL, e);
+    }
     return code == ERR_OK ? busy(found.value, found.left_ms, e) : code;
 }
 

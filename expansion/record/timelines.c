@@ -4,6 +4,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include "base/number.h"
+#include "shard/redis/script_call.h"
+
+extern const char embedded_raise[];
 
 enum err timelines_look(struct sync_client *l, const char *prefix, const struct source_history *h, bool notes,
                         struct error *e)
@@ -26,6 +29,11 @@ enum err timelines_look(struct sync_client *l, const char *prefix, const struct 
             h->timeline, highest, key.text, h->system);
     if (!notes || h->timeline == highest)
         return ERR_OK;
-    return sync_client_command(l, home, NULL, e, "HSET %b %" PRIu64 " %" PRIu64, key.text, key.length,
-                               h->system, h->timeline);
+    SCOPED(script_fini) struct script_call call = {.text = NULL};
+    long long answer;
+    script_begin(&call, embedded_raise);
+    script_key(&call, &key);
+    script_number(&call, h->system);
+    script_number(&call, h->timeline);
+    return script_run(&call, l, home, &answer, e);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* finish.lua ends a job's record and writes its history entry in one step, under the mutex. And which
- * unfinished job is resumed. */
+/* finish.lua ends a job's record and writes its history entry in one step, under the mutex. Which unfinished
+ * job is resumed. And raise.lua, by which timelines are noted. */
 #include "tests/integration/filters.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "expansion/record/control.h"
 #include "expansion/record/history.h"
 
-extern const char embedded_finish[];
+extern const char embedded_finish[], embedded_raise[];
 
 #define KEY(what) PREFIX ":{f}:" what
 
@@ -208,6 +208,33 @@ static void test_control_ask__finds_no_job_where_the_mutex_is_gone(void **state)
     assert_string_equal(e.text, "no job is running");
 }
 
+static const char *raise_to(const char *number)
+{
+    struct error e = {""};
+    struct key_name key;
+    long long answer = 0;
+    key.length = (size_t)snprintf(key.text, sizeof(key.text), "%s", PREFIX ":timelines");
+    script_begin(&f.handle.call, embedded_raise);
+    script_key(&f.handle.call, &key);
+    script_text(&f.handle.call, "7123456789012345678");
+    script_text(&f.handle.call, number);
+    unsigned where = nodes_key(sync_client_nodes(f.handle.redis), key.text, key.length);
+    must(script_run(&f.handle.call, f.handle.redis, where, &answer, &e), e);
+    assert_int_equal(answer, 1);
+    return servers_text(&servers, 0, "HGET " PREFIX ":timelines 7123456789012345678");
+}
+
+/* Two coordinators look at once, and the one that met the former primary writes last. */
+static void test_raise__lowers_nothing(void **state)
+{
+    (void)state;
+    assert_string_equal(raise_to("2"), "2");
+    assert_string_equal(raise_to("11"), "11");
+    assert_string_equal(raise_to("3"), "11");
+    (void)servers_integer(&servers, 0, "HSET " PREFIX ":timelines 7123456789012345678 x");
+    assert_string_equal(raise_to("3"), "3");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -222,6 +249,7 @@ int main(void)
         TEST(test_control_ask__asks_nothing_of_another_job),
         TEST(test_control_ask__finds_no_job_where_the_mutex_is_gone),
         TEST(test_control_unfinished__is_the_job_of_a_view_with_two_generations),
+        TEST(test_raise__lowers_nothing),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

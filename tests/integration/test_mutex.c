@@ -118,6 +118,7 @@ static void test_mutex_look__ends_a_lease_that_does_not_end(void **state)
     for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(servers_integer(&servers, 0, without[i]), 1);
         gives(ERR_BUSY, mutex_look(f.handle.redis, &f.handle.names, &e), e);
+        assert_non_null(strstr(e.text, "its lease: 60000 ms"));
         assert_in_range(servers_integer(&servers, 0, "PTTL " FLAG), 1, 60000);
     }
     clock_sleep_us(5000);
