@@ -190,8 +190,20 @@ static bool goes_on(const struct driver *d, enum err code)
            (code == ERR_CANCELLED && d->request != REQUEST_ABORT && d->request != REQUEST_COUNT);
 }
 
+/* This driver has completed what another one began: the new generation is removed. Only a request of an
+ * operator tells why. */
+static enum err reason_of_other(struct driver *d)
+{
+    struct error ignored;
+    bool aborted = control_read(&d->handle, &d->control, &ignored) == ERR_OK && d->control.abort;
+    return aborted ? error_set(&d->why, ERR_CANCELLED, "aborted by an operator")
+                   : error_set(&d->why, ERR_CONFLICT, "another coordinator gave it up: see its log");
+}
+
 static void write_end(struct driver *d, enum err failure)
 {
+    if (d->step == STEP_FAILED && failure == ERR_OK)
+        failure = reason_of_other(d);
     if (d->step == STEP_FAILED)
         record_end(d, failure == ERR_CANCELLED ? "aborted" : "failed", failure, d->why.text);
     else if (d->step != STEP_DONE || (d->o->kind == JOB_FINISH && !d->record.running))

@@ -197,6 +197,40 @@ static void test_takeover__scans_again_where_the_checkpoint_names_more_ranges_th
     expect_scanned_again("ranges", "190");
 }
 
+/* A coordinator is killed while it removes the new generation; with @abort as an operator has asked it to. */
+static void expect_removed(bool abort, const char *state, const char *error)
+{
+    struct error e = {""};
+    struct client redis = {0};
+    must(client_ok(&fixture.client[0], &e, "TB.REBUILD " FILTER " HOLD"), e);
+    must(client_wait_status(&fixture.client[1], FILTER, "job_step", "hold", STEADY_MS, &e), e);
+    must(client_open(&redis, fixture.redis[0].port, STEADY_MS, &e), e);
+    client_close(&fixture.client[0]);
+    daemon_kill(&fixture.daemon[0]);
+    redisReply *r = abort ? client_command(&redis, "HSET twinbloom:{" FILTER "}:job step abort abort 1")
+                          : client_command(&redis, "HSET twinbloom:{" FILTER "}:job step abort");
+    assert_non_null(r);
+    assert_int_equal(r->type, REDIS_REPLY_INTEGER);
+    freeReplyObject(r);
+    client_close(&redis);
+    must(client_wait_status(&fixture.client[1], FILTER, "job_state", state, STEADY_MS, &e), e);
+    must(client_wait_status(&fixture.client[1], FILTER, "job_error", error, STEADY_MS, &e), e);
+    for (unsigned d = 1; d < 3; d++)
+        fixture_all_present(&fixture, d, 0, ROWS);
+}
+
+static void test_takeover__says_that_an_operator_aborted(void **state)
+{
+    (void)state;
+    expect_removed(true, "aborted", "aborted by an operator");
+}
+
+static void test_takeover__says_that_another_one_gave_up(void **state)
+{
+    (void)state;
+    expect_removed(false, "failed", "another coordinator gave it up: see its log");
+}
+
 /* Send one command to a stopped coordinator, which reads it first when it wakes up. */
 static void send_check(unsigned d, uint64_t number)
 {
@@ -373,6 +407,8 @@ int main(void)
         TEST(test_takeover__is_done_by_the_only_one_left_of_three),
         TEST(test_takeover__scans_again_where_the_checkpoint_names_a_table_that_is_not),
         TEST(test_takeover__scans_again_where_the_checkpoint_names_more_ranges_than_there_are),
+        TEST(test_takeover__says_that_an_operator_aborted),
+        TEST(test_takeover__says_that_another_one_gave_up),
         TEST(test_sleeper__is_right_at_once_after_it_slept_through_two_expansions),
         TEST(test_sleeper__that_drove_the_job_disturbs_nothing_when_it_wakes),
         TEST(test_hung_page__does_not_hold_up_an_abort),
